@@ -109,6 +109,12 @@ def camel(name):
     return "".join(p[:1].upper() + p[1:].lower() for p in name.split("_") if p)
 
 
+def field_class(name):
+    """Class name of a field; steps aside for the members of hwreg::Reg32."""
+    text = camel(name)
+    return text + "Bits" if text in ("Offset", "Get", "Set", "ReadFrom", "WriteTo") else text
+
+
 def number(value):
     return f"0x{value:x}u" if value > 9 else f"{value}u"
 
@@ -174,7 +180,7 @@ def typed_class(out, cls, base, fields, values, at=None, n=1, stride=0):
         else:
             out.append(f"  static constexpr uint32_t Offset() {{ return 0x{at:x}u; }}")
     for field, (hi, lo, _) in fields.items():
-        out.append(f"  using {camel(field)} = hwreg::Field<{hi}, {lo}>;")
+        out.append(f"  using {field_class(field)} = hwreg::Field<{hi}, {lo}>;")
     for field, vals in values.items():
         for vname, v in vals.items():
             out.append(f"  static constexpr uint32_t k{camel(field)}{camel(vname)} = {number(v)};")
@@ -199,11 +205,11 @@ def emit_typed(blocks):
             if base:
                 typed_class(body, camel(name), base, fmt["fields"], fmt.get("v", {}))
             else:
-                body.append(f"// {fmt['bits']} bits: fields are used with base::GetBits/SetBits on a dword span.")
+                body.append(f"// {fmt['bits']} bits: fields read and write spans of dwords.")
                 body.append(f"struct {camel(name)} {{")
                 body.append(f"  static constexpr uint32_t kBits = {fmt['bits']};")
                 for field, (hi, lo, _) in fmt["fields"].items():
-                    body.append(f"  using {camel(field)} = hwreg::Field<{hi}, {lo}>;")
+                    body.append(f"  using {field_class(field)} = hwreg::WideField<{hi}, {lo}>;")
                 for field, vals in fmt.get("v", {}).items():
                     for vname, v in vals.items():
                         body.append(f"  static constexpr uint32_t k{camel(field)}{camel(vname)} = {number(v)};")

@@ -426,7 +426,7 @@ struct RunlistSubmit : hwreg::Reg32<RunlistSubmit> {
   static constexpr uint32_t kCount = 3;
   static constexpr uint32_t Offset(uint32_t i) { return 0x2b08u + i * 0x10u; }
   using Length = hwreg::Field<15, 0>;
-  using Offset = hwreg::Field<31, 16>;
+  using OffsetBits = hwreg::Field<31, 16>;
 };
 struct RunlistSubmitInfo : hwreg::Reg32<RunlistSubmitInfo> {
   using hwreg::Reg32<RunlistSubmitInfo>::Reg32;
@@ -1085,7 +1085,7 @@ struct VirtualChannelCfg : hwreg::Reg32<VirtualChannelCfg> {
   static constexpr uint32_t kCount = 64;
   static constexpr uint32_t Offset(uint32_t i) { return 0xb65000u + i * 4u; }
   using Mask = hwreg::Field<11, 0>;
-  using Set = hwreg::Field<27, 16>;
+  using SetBits = hwreg::Field<27, 16>;
   using PendingEnable = hwreg::Field<31, 31>;
 };
 struct VirtualDoorbellNotify : hwreg::Reg32<VirtualDoorbellNotify> {
@@ -1420,12 +1420,12 @@ struct RamfcSemExecute : hwreg::Reg32<RamfcSemExecute> {
 struct RamfcGpBase : hwreg::Reg32<RamfcGpBase> {
   using hwreg::Reg32<RamfcGpBase>::Reg32;
   static constexpr uint32_t Offset() { return 0x48u; }
-  using Offset = hwreg::Field<31, 3>;
+  using OffsetBits = hwreg::Field<31, 3>;
 };
 struct RamfcGpBaseHi : hwreg::Reg32<RamfcGpBaseHi> {
   using hwreg::Reg32<RamfcGpBaseHi>::Reg32;
   static constexpr uint32_t Offset() { return 0x4cu; }
-  using Offset = hwreg::Field<7, 0>;
+  using OffsetBits = hwreg::Field<7, 0>;
   using Limit2 = hwreg::Field<20, 16>;
 };
 struct RamfcGpFetch : hwreg::Reg32<RamfcGpFetch> {
@@ -1648,30 +1648,30 @@ struct RaminScPageDirBaseHi0 : hwreg::Reg32<RaminScPageDirBaseHi0> {
   using hwreg::Reg32<RaminScPageDirBaseHi0>::Reg32;
   static constexpr uint32_t Offset() { return 0x2a4u; }
 };
-// 128 bits: fields are used with base::GetBits/SetBits on a dword span.
+// 128 bits: fields read and write spans of dwords.
 struct RamrlEntryChan {
   static constexpr uint32_t kBits = 128;
-  using Type = hwreg::Field<0, 0>;
-  using RunqueueSelector = hwreg::Field<1, 1>;
-  using InstTarget = hwreg::Field<5, 4>;
-  using UserdTarget = hwreg::Field<7, 6>;
-  using UserdPtrLo = hwreg::Field<31, 8>;
-  using UserdPtrHi = hwreg::Field<63, 32>;
-  using Chid = hwreg::Field<75, 64>;
-  using InstPtrLo = hwreg::Field<95, 76>;
-  using InstPtrHi = hwreg::Field<127, 96>;
+  using Type = hwreg::WideField<0, 0>;
+  using RunqueueSelector = hwreg::WideField<1, 1>;
+  using InstTarget = hwreg::WideField<5, 4>;
+  using UserdTarget = hwreg::WideField<7, 6>;
+  using UserdPtrLo = hwreg::WideField<31, 8>;
+  using UserdPtrHi = hwreg::WideField<63, 32>;
+  using Chid = hwreg::WideField<75, 64>;
+  using InstPtrLo = hwreg::WideField<95, 76>;
+  using InstPtrHi = hwreg::WideField<127, 96>;
   static constexpr uint32_t kTypeChan = 0u;
   static constexpr uint32_t kTypeTsg = 1u;
 };
-// 128 bits: fields are used with base::GetBits/SetBits on a dword span.
+// 128 bits: fields read and write spans of dwords.
 struct RamrlEntryTsg {
   static constexpr uint32_t kBits = 128;
-  using Type = hwreg::Field<0, 0>;
-  using Gfid = hwreg::Field<11, 4>;
-  using TimesliceScale = hwreg::Field<19, 16>;
-  using TimesliceTimeout = hwreg::Field<31, 24>;
-  using Length = hwreg::Field<39, 32>;
-  using Tsgid = hwreg::Field<75, 64>;
+  using Type = hwreg::WideField<0, 0>;
+  using Gfid = hwreg::WideField<11, 4>;
+  using TimesliceScale = hwreg::WideField<19, 16>;
+  using TimesliceTimeout = hwreg::WideField<31, 24>;
+  using Length = hwreg::WideField<39, 32>;
+  using Tsgid = hwreg::WideField<75, 64>;
 };
 }  // namespace ram
 
@@ -1690,19 +1690,19 @@ struct Pde : hwreg::Reg64<Pde> {
   static constexpr uint32_t kApertureSysCoh = 2u;
   static constexpr uint32_t kApertureSysNcoh = 3u;
 };
-// 128 bits: fields are used with base::GetBits/SetBits on a dword span.
+// 128 bits: fields read and write spans of dwords.
 struct DualPde {
   static constexpr uint32_t kBits = 128;
-  using IsPte = hwreg::Field<0, 0>;
-  using ApertureBig = hwreg::Field<2, 1>;
-  using VolBig = hwreg::Field<3, 3>;
-  using NoAts = hwreg::Field<5, 5>;
-  using AddressBigSys = hwreg::Field<53, 4>;
-  using AddressBigVid = hwreg::Field<32, 4>;
-  using ApertureSmall = hwreg::Field<66, 65>;
-  using VolSmall = hwreg::Field<67, 67>;
-  using AddressSmallSys = hwreg::Field<117, 72>;
-  using AddressSmallVid = hwreg::Field<96, 72>;
+  using IsPte = hwreg::WideField<0, 0>;
+  using ApertureBig = hwreg::WideField<2, 1>;
+  using VolBig = hwreg::WideField<3, 3>;
+  using NoAts = hwreg::WideField<5, 5>;
+  using AddressBigSys = hwreg::WideField<53, 4>;
+  using AddressBigVid = hwreg::WideField<32, 4>;
+  using ApertureSmall = hwreg::WideField<66, 65>;
+  using VolSmall = hwreg::WideField<67, 67>;
+  using AddressSmallSys = hwreg::WideField<117, 72>;
+  using AddressSmallVid = hwreg::WideField<96, 72>;
 };
 struct Pte : hwreg::Reg64<Pte> {
   using hwreg::Reg64<Pte>::Reg64;
@@ -1724,27 +1724,27 @@ struct Pte : hwreg::Reg64<Pte> {
   static constexpr uint32_t kKindGenericMemory = 6u;
   static constexpr uint32_t kKindInvalid = 7u;
 };
-// 256 bits: fields are used with base::GetBits/SetBits on a dword span.
+// 256 bits: fields read and write spans of dwords.
 struct FaultPacket {
   static constexpr uint32_t kBits = 256;
-  using InstAperture = hwreg::Field<9, 8>;
-  using InstLo = hwreg::Field<31, 12>;
-  using InstHi = hwreg::Field<63, 32>;
-  using AddrPhysAperture = hwreg::Field<65, 64>;
-  using AddrLo = hwreg::Field<95, 76>;
-  using AddrHi = hwreg::Field<127, 96>;
-  using TimestampLo = hwreg::Field<159, 128>;
-  using TimestampHi = hwreg::Field<191, 160>;
-  using EngineId = hwreg::Field<200, 192>;
-  using Gfid = hwreg::Field<223, 218>;
-  using FaultType = hwreg::Field<228, 224>;
-  using ReplayableFault = hwreg::Field<231, 231>;
-  using Client = hwreg::Field<238, 232>;
-  using AccessType = hwreg::Field<243, 240>;
-  using MmuClientType = hwreg::Field<244, 244>;
-  using GpcId = hwreg::Field<252, 248>;
-  using ReplayableFaultEn = hwreg::Field<254, 254>;
-  using Valid = hwreg::Field<255, 255>;
+  using InstAperture = hwreg::WideField<9, 8>;
+  using InstLo = hwreg::WideField<31, 12>;
+  using InstHi = hwreg::WideField<63, 32>;
+  using AddrPhysAperture = hwreg::WideField<65, 64>;
+  using AddrLo = hwreg::WideField<95, 76>;
+  using AddrHi = hwreg::WideField<127, 96>;
+  using TimestampLo = hwreg::WideField<159, 128>;
+  using TimestampHi = hwreg::WideField<191, 160>;
+  using EngineId = hwreg::WideField<200, 192>;
+  using Gfid = hwreg::WideField<223, 218>;
+  using FaultType = hwreg::WideField<228, 224>;
+  using ReplayableFault = hwreg::WideField<231, 231>;
+  using Client = hwreg::WideField<238, 232>;
+  using AccessType = hwreg::WideField<243, 240>;
+  using MmuClientType = hwreg::WideField<244, 244>;
+  using GpcId = hwreg::WideField<252, 248>;
+  using ReplayableFaultEn = hwreg::WideField<254, 254>;
+  using Valid = hwreg::WideField<255, 255>;
   static constexpr uint32_t kInstApertureVid = 0u;
   static constexpr uint32_t kInstApertureSysCoh = 2u;
   static constexpr uint32_t kInstApertureSysNcoh = 3u;
@@ -1875,12 +1875,12 @@ struct SetReference : hwreg::Reg32<SetReference> {
 struct SemAddrLo : hwreg::Reg32<SemAddrLo> {
   using hwreg::Reg32<SemAddrLo>::Reg32;
   static constexpr uint32_t Offset() { return 0x5cu; }
-  using Offset = hwreg::Field<31, 2>;
+  using OffsetBits = hwreg::Field<31, 2>;
 };
 struct SemAddrHi : hwreg::Reg32<SemAddrHi> {
   using hwreg::Reg32<SemAddrHi>::Reg32;
   static constexpr uint32_t Offset() { return 0x60u; }
-  using Offset = hwreg::Field<7, 0>;
+  using OffsetBits = hwreg::Field<7, 0>;
 };
 struct SemPayloadLo : hwreg::Reg32<SemPayloadLo> {
   using hwreg::Reg32<SemPayloadLo>::Reg32;
@@ -2471,61 +2471,61 @@ struct SetReportSemaphoreD : hwreg::Reg32<SetReportSemaphoreD> {
   static constexpr uint32_t kReductionOpOr = 6u;
   static constexpr uint32_t kReductionOpXor = 7u;
 };
-// 2048 bits: fields are used with base::GetBits/SetBits on a dword span.
+// 2048 bits: fields read and write spans of dwords.
 struct Qmdv0203 {
   static constexpr uint32_t kBits = 2048;
-  using OuterPut = hwreg::Field<30, 0>;
-  using IsQueue = hwreg::Field<136, 136>;
-  using SemaphoreReleaseEnable0 = hwreg::Field<138, 138>;
-  using SemaphoreReleaseEnable1 = hwreg::Field<139, 139>;
-  using DependentQmdScheduleEnable = hwreg::Field<141, 141>;
-  using InvalidateInstructionCache = hwreg::Field<190, 190>;
-  using InvalidateShaderConstantCache = hwreg::Field<191, 191>;
-  using CtaRasterWidthResume = hwreg::Field<223, 192>;
-  using CtaRasterHeightResume = hwreg::Field<239, 224>;
-  using CtaRasterDepthResume = hwreg::Field<255, 240>;
-  using ReleaseMembarType = hwreg::Field<366, 366>;
-  using CwdMembarType = hwreg::Field<369, 368>;
-  using SequentiallyRunCtas = hwreg::Field<370, 370>;
-  using ApiVisibleCallLimit = hwreg::Field<378, 378>;
-  using SamplerIndex = hwreg::Field<382, 382>;
-  using CtaRasterWidth = hwreg::Field<415, 384>;
-  using CtaRasterHeight = hwreg::Field<431, 416>;
-  using CtaRasterDepth = hwreg::Field<463, 448>;
-  using DependentQmdPointer = hwreg::Field<511, 480>;
-  using SharedMemorySize = hwreg::Field<561, 544>;
-  using QmdVersion = hwreg::Field<579, 576>;
-  using QmdMajorVersion = hwreg::Field<583, 580>;
-  using CtaThreadDimension0 = hwreg::Field<607, 592>;
-  using CtaThreadDimension1 = hwreg::Field<623, 608>;
-  using CtaThreadDimension2 = hwreg::Field<639, 624>;
-  using ConstantBufferValid0 = hwreg::Field<640, 640>;
-  using RegisterCountV = hwreg::Field<656, 648>;
-  using Release0AddressLower = hwreg::Field<767, 736>;
-  using Release0AddressUpper = hwreg::Field<775, 768>;
-  using Release0ReductionOp = hwreg::Field<790, 788>;
-  using Release0ReductionFormat = hwreg::Field<793, 792>;
-  using Release0ReductionEnable = hwreg::Field<794, 794>;
-  using Release0StructureSize = hwreg::Field<799, 799>;
-  using Release0Payload = hwreg::Field<831, 800>;
-  using Release1AddressLower = hwreg::Field<863, 832>;
-  using Release1AddressUpper = hwreg::Field<871, 864>;
-  using Release1ReductionOp = hwreg::Field<886, 884>;
-  using Release1ReductionFormat = hwreg::Field<889, 888>;
-  using Release1ReductionEnable = hwreg::Field<890, 890>;
-  using Release1StructureSize = hwreg::Field<895, 895>;
-  using Release1Payload = hwreg::Field<927, 896>;
-  using ShaderLocalMemoryLowSize = hwreg::Field<951, 928>;
-  using BarrierCount = hwreg::Field<959, 955>;
-  using ShaderLocalMemoryHighSize = hwreg::Field<983, 960>;
-  using RegisterCount = hwreg::Field<991, 984>;
-  using SassVersion = hwreg::Field<1023, 1016>;
-  using ConstantBufferAddrLower0 = hwreg::Field<1055, 1024>;
-  using ConstantBufferAddrUpper0 = hwreg::Field<1072, 1056>;
-  using ConstantBufferInvalidate0 = hwreg::Field<1074, 1074>;
-  using ConstantBufferSizeShifted40 = hwreg::Field<1087, 1075>;
-  using ProgramAddressLower = hwreg::Field<1567, 1536>;
-  using ProgramAddressUpper = hwreg::Field<1584, 1568>;
+  using OuterPut = hwreg::WideField<30, 0>;
+  using IsQueue = hwreg::WideField<136, 136>;
+  using SemaphoreReleaseEnable0 = hwreg::WideField<138, 138>;
+  using SemaphoreReleaseEnable1 = hwreg::WideField<139, 139>;
+  using DependentQmdScheduleEnable = hwreg::WideField<141, 141>;
+  using InvalidateInstructionCache = hwreg::WideField<190, 190>;
+  using InvalidateShaderConstantCache = hwreg::WideField<191, 191>;
+  using CtaRasterWidthResume = hwreg::WideField<223, 192>;
+  using CtaRasterHeightResume = hwreg::WideField<239, 224>;
+  using CtaRasterDepthResume = hwreg::WideField<255, 240>;
+  using ReleaseMembarType = hwreg::WideField<366, 366>;
+  using CwdMembarType = hwreg::WideField<369, 368>;
+  using SequentiallyRunCtas = hwreg::WideField<370, 370>;
+  using ApiVisibleCallLimit = hwreg::WideField<378, 378>;
+  using SamplerIndex = hwreg::WideField<382, 382>;
+  using CtaRasterWidth = hwreg::WideField<415, 384>;
+  using CtaRasterHeight = hwreg::WideField<431, 416>;
+  using CtaRasterDepth = hwreg::WideField<463, 448>;
+  using DependentQmdPointer = hwreg::WideField<511, 480>;
+  using SharedMemorySize = hwreg::WideField<561, 544>;
+  using QmdVersion = hwreg::WideField<579, 576>;
+  using QmdMajorVersion = hwreg::WideField<583, 580>;
+  using CtaThreadDimension0 = hwreg::WideField<607, 592>;
+  using CtaThreadDimension1 = hwreg::WideField<623, 608>;
+  using CtaThreadDimension2 = hwreg::WideField<639, 624>;
+  using ConstantBufferValid0 = hwreg::WideField<640, 640>;
+  using RegisterCountV = hwreg::WideField<656, 648>;
+  using Release0AddressLower = hwreg::WideField<767, 736>;
+  using Release0AddressUpper = hwreg::WideField<775, 768>;
+  using Release0ReductionOp = hwreg::WideField<790, 788>;
+  using Release0ReductionFormat = hwreg::WideField<793, 792>;
+  using Release0ReductionEnable = hwreg::WideField<794, 794>;
+  using Release0StructureSize = hwreg::WideField<799, 799>;
+  using Release0Payload = hwreg::WideField<831, 800>;
+  using Release1AddressLower = hwreg::WideField<863, 832>;
+  using Release1AddressUpper = hwreg::WideField<871, 864>;
+  using Release1ReductionOp = hwreg::WideField<886, 884>;
+  using Release1ReductionFormat = hwreg::WideField<889, 888>;
+  using Release1ReductionEnable = hwreg::WideField<890, 890>;
+  using Release1StructureSize = hwreg::WideField<895, 895>;
+  using Release1Payload = hwreg::WideField<927, 896>;
+  using ShaderLocalMemoryLowSize = hwreg::WideField<951, 928>;
+  using BarrierCount = hwreg::WideField<959, 955>;
+  using ShaderLocalMemoryHighSize = hwreg::WideField<983, 960>;
+  using RegisterCount = hwreg::WideField<991, 984>;
+  using SassVersion = hwreg::WideField<1023, 1016>;
+  using ConstantBufferAddrLower0 = hwreg::WideField<1055, 1024>;
+  using ConstantBufferAddrUpper0 = hwreg::WideField<1072, 1056>;
+  using ConstantBufferInvalidate0 = hwreg::WideField<1074, 1074>;
+  using ConstantBufferSizeShifted40 = hwreg::WideField<1087, 1075>;
+  using ProgramAddressLower = hwreg::WideField<1567, 1536>;
+  using ProgramAddressUpper = hwreg::WideField<1584, 1568>;
   static constexpr uint32_t kQmdVersionCurrent = 3u;
   static constexpr uint32_t kQmdMajorVersionCurrent = 2u;
 };
