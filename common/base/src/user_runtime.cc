@@ -11,7 +11,7 @@
 #include <new>
 
 #include "base/check.h"
-#include "base/lock.h"
+#include "base/runtime_abi.h"
 
 namespace {
 

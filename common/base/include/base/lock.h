@@ -1,39 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //
-// Locks of the freestanding code. Mutex and SpinLock are made by the operating system through six
-// C functions; Lock<Impl> adds the annotations, so user space may wrap std::mutex the same way.
+// Locks of the freestanding code. Mutex and SpinLock are made by the operating system through the C
+// functions of runtime_abi.h; Lock<Impl> adds the annotations, so user space may wrap std::mutex
+// the same way.
 #pragma once
 
 #include <cstdint>
 
 #include "base/check.h"
 #include "base/result.h"
+#include "base/runtime_abi.h"
 #include "base/thread_annotations.h"
-
-extern "C" {
-
-struct ts_mutex;
-struct ts_spinlock;
-
-// `rank` orders acquisition: a thread may take only locks of a higher rank than those it holds.
-// 0 <= rank < TS_LOCK_RANKS; docs/locking.md lists the ranks. In the kernel every rank is a
-// lockdep class, in user space base's runtime checks the order and traps.
-#define TS_LOCK_RANKS 16u
-
-// Create: null when there is no memory; may sleep. Destroy: not held by anyone; null is allowed.
-struct ts_mutex* ts_mutex_create(uint32_t rank);
-void ts_mutex_destroy(struct ts_mutex* mutex);
-// Process context only: these sleep.
-void ts_mutex_lock(struct ts_mutex* mutex);
-void ts_mutex_unlock(struct ts_mutex* mutex);
-
-struct ts_spinlock* ts_spinlock_create(uint32_t rank);
-void ts_spinlock_destroy(struct ts_spinlock* lock);
-// Any context. Interrupts of this CPU are off while it is held: no sleeping, no allocation.
-void ts_spinlock_lock(struct ts_spinlock* lock);
-void ts_spinlock_unlock(struct ts_spinlock* lock);
-
-}  // extern "C"
 
 namespace base {
 
@@ -62,7 +39,7 @@ class TS_CAPABILITY("mutex") Lock {
 
 namespace internal {
 
-template <typename Handle, Handle* (*kCreate)(uint32_t), void (*kDestroy)(Handle*),
+template <typename Handle, Handle* (*kCreate)(unsigned), void (*kDestroy)(Handle*),
           void (*kLock)(Handle*), void (*kUnlock)(Handle*)>
 class SystemLock {
  public:
