@@ -1,0 +1,364 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Boots L1, the KVM host with the TS104 GPU, runs one command in it and brings back what it said."""
+
+import dataclasses
+import io
+import os
+import pathlib
+import select
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import tarfile
+import termios
+import threading
+import time
+import tty
+
+import accel
+import dmesg
+import initramfs
+import process
+from errors import LabError
+
+# Exit status of the lab when the command was fine but L1's kernel was not, or no answer came in time.
+EXIT_KERNEL_FAULT = 99
+EXIT_TIMEOUT = 124
+
+_HERE = pathlib.Path(__file__).parent
+_RESULT_DISK_BYTES = 1 << 30
+
+
+@dataclasses.dataclass
+class Request:
+    """One run of L1.
+
+    `command` is shell text. `put` maps absolute paths in L1 to files or directories here, or to bytes;
+    `get` maps absolute paths in L1 to destinations here. `devices` are QEMU arguments, `plugins`
+    directories with a shared object each that QEMU preloads. `timeout` is in seconds, all included.
+    """
+
+    command: str
+    kernel: str = "6.12"
+    put: dict = dataclasses.field(default_factory=dict)
+    get: dict = dataclasses.field(default_factory=dict)
+    bare: bool = False
+    shell: bool = False
+    timeout: float = 600
+    memory_mib: int = 4096
+    cpus: int = 2
+    devices: list = dataclasses.field(default_factory=list)
+    plugin: pathlib.Path | None = None
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What came of a run: the command's exit status, its output, and what L1's kernel complained of."""
+
+    status: int
+    out: bytes
+    err: bytes
+    console: str
+    kernel_faults: list
+    boot_s: float
+    wall_s: float
+
+
+def run(lab, cache, request, stream=True):
+    """Runs `request`; with `stream` the output also appears here while it comes.
+
+    Raises LabError when L1 does not come up, its driver does not load, results are missing or the
+    time is over. A failing command is no error: it is the outcome's status.
+    """
+    with cache.run_directory() as directory:
+        return _Run(lab, cache, request, directory, stream).execute()
+
+
+class _Run:
+    """The life of one L1."""
+
+    def __init__(self, lab, cache, request, directory, stream):
+        self._lab = lab
+        self._request = request
+        self._dir = directory
+        self._stream = stream
+        self._accel, self._accel_reason = accel.choose(lab, cache)
+        self._out = bytearray()
+        self._err = bytearray()
+        self._events = []
+        self._changed = threading.Condition()
+        self._ports = {}
+
+    def execute(self):
+        begin = time.monotonic()
+        self._prepare()
+        child = process.start(
+            process.in_root(self._lab.root, self._argv(), self._binds()),
+            env=process.root_env(),
+            stdin=subprocess.DEVNULL,
+            stdout=open(self._dir / "qemu.log", "wb"),
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            threads = self._start_readers(child)
+            boot_s = self._wait_until_running(child, begin)
+            if self._request.shell:
+                self._relay_terminal(child)
+            status = self._wait_for_exit(child, begin)
+            for thread in threads:
+                thread.join(5)
+        finally:
+            process.stop(child)
+        self._fetch()
+        console = self._console()
+        return Outcome(
+            status=status,
+            out=bytes(self._out),
+            err=bytes(self._err),
+            console=console,
+            kernel_faults=dmesg.bad_lines(console),
+            boot_s=boot_s,
+            wall_s=time.monotonic() - begin,
+        )
+
+    # Before the start.
+
+    def _prepare(self):
+        request = self._request
+        settings = {
+            "LAB_BARE": int(request.bare),
+            "LAB_SHELL": int(request.shell),
+            "LAB_GET": " ".join(path.lstrip("/") for path in request.get),
+        }
+        text = "".join(f"{name}={shlex.quote(str(value))}\n" for name, value in settings.items())
+        with tarfile.open(self._dir / "in.tar", "w") as archive:
+            _add(archive, "/lab/init", (_HERE / "l1/init").read_bytes(), 0o755)
+            _add(archive, "/lab/settings", text.encode())
+            _add(archive, "/lab/command", request.command.encode() + b"\n")
+            for target, source in request.put.items():
+                _add(archive, target, source)
+        with open(self._dir / "out.tar", "wb") as stream:
+            stream.truncate(_RESULT_DISK_BYTES)
+        (self._dir / "initrd").write_bytes(initramfs.for_l1(self._lab, request.kernel))
+        (self._dir / "tmp").mkdir()
+        names = ["ctl", "out", "err"] + (["tty"] if request.shell else [])
+        for name in names:
+            listener = socket.socket(socket.AF_UNIX)
+            listener.bind(str(self._dir / f"{name}.sock"))
+            listener.listen(1)
+            listener.settimeout(30)
+            self._ports[name] = listener
+
+    def _binds(self):
+        binds = [
+            (self._dir, "/var/lab/run"),
+            (self._dir / "tmp", "/var/tmp"),
+            (self._lab.vmlinuz(self._request.kernel).parent, "/var/lab/boot"),
+            (self._lab.l1_image.parent, "/var/lab/image"),
+        ]
+        if self._request.plugin:
+            binds.append((self._request.plugin.parent, "/var/lab/plugin"))
+        return binds
+
+    def _argv(self):
+        request = self._request
+        append = "console=ttyS0 loglevel=7 panic=-1 intel_iommu=on iommu=pt random.trust_cpu=on"
+        argv = [
+            "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+            "-name", "turnstile-l1", "-machine", "q35", *self._accel_arguments(),
+            "-smp", str(request.cpus), "-m", str(request.memory_mib),
+            "-device", "intel-iommu,intremap=off",
+            "-drive", "file=/var/lab/image/l1.ext4,if=virtio,format=raw,snapshot=on",
+            "-drive", "file=/var/lab/run/in.tar,if=virtio,format=raw,readonly=on",
+            "-drive", "file=/var/lab/run/out.tar,if=virtio,format=raw,discard=unmap",
+            "-kernel", f"/var/lab/boot/{self._lab.vmlinuz(request.kernel).name}",
+            "-initrd", "/var/lab/run/initrd", "-append", append,
+            "-serial", "file:/var/lab/run/console.log", "-device", "virtio-serial-pci",
+        ]  # fmt: skip
+        for name in self._ports:
+            kind = "virtconsole" if name == "tty" else "virtserialport"
+            argv += ["-chardev", f"socket,id={name},path=/var/lab/run/{name}.sock"]
+            argv += ["-device", f"{kind},chardev={name},name={name}"]
+        argv += request.devices
+        if request.plugin:
+            argv = ["env", f"LD_PRELOAD=/var/lab/plugin/{request.plugin.name}", *argv]
+        return argv
+
+    def _accel_arguments(self):
+        if self._accel == "kvm":
+            return ["-accel", "kvm", "-cpu", "host"]
+        # Five-level page tables only make TCG's walks longer.
+        return ["-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max,la57=off"]
+
+    # While it runs.
+
+    def _start_readers(self, child):
+        threads = []
+        for name, listener in list(self._ports.items()):
+            try:
+                connection, _ = self._accept(listener, child)
+            finally:
+                listener.close()
+            self._ports[name] = connection
+            if name != "tty":
+                thread = threading.Thread(target=self._read, args=(name, connection), daemon=True)
+                thread.start()
+                threads.append(thread)
+        return threads
+
+    def _accept(self, listener, child):
+        while True:
+            ready, _, _ = select.select([listener], [], [], 0.2)
+            if ready:
+                return listener.accept()
+            if child.poll() is not None:
+                raise LabError("QEMU did not start L1: " + self._qemu_log())
+
+    def _read(self, name, connection):
+        pending = b""
+        while True:
+            try:
+                data = connection.recv(65536)
+            except OSError:
+                data = b""
+            if not data:
+                break
+            if name == "ctl":
+                *lines, pending = (pending + data).split(b"\n")
+                with self._changed:
+                    self._events += [line.decode(errors="replace") for line in lines]
+                    self._changed.notify_all()
+            else:
+                target, stream = (
+                    (self._out, sys.stdout) if name == "out" else (self._err, sys.stderr)
+                )
+                target += data
+                if self._stream:
+                    stream.buffer.write(data)
+                    stream.buffer.flush()
+        with self._changed:
+            self._changed.notify_all()
+
+    def _wait_event(self, child, begin, wanted):
+        """Waits for a ctl line that begins with `wanted`; returns the rest of it."""
+        deadline = begin + self._request.timeout
+        while True:
+            with self._changed:
+                for line in self._events:
+                    if line.startswith("error "):
+                        raise LabError("L1: " + line[6:] + self._console_hint())
+                    if line.split(" ")[0] == wanted:
+                        return line[len(wanted) + 1 :]
+                self._changed.wait(0.5)
+            if child.poll() is not None and not self._reader_has_more(wanted):
+                raise LabError(
+                    f"L1 ended before its command did (QEMU's exit status {child.returncode}). "
+                    + self._qemu_log()
+                    + self._console_hint()
+                )
+            if time.monotonic() > deadline:
+                raise LabError(
+                    f"no end after {self._request.timeout:.0f} s (waiting for '{wanted}'); L1 was stopped."
+                    + self._console_hint(),
+                    EXIT_TIMEOUT,
+                )
+
+    def _reader_has_more(self, wanted):
+        """Gives the reader a moment: the last line may still be in the socket when QEMU is gone."""
+        time.sleep(0.3)
+        with self._changed:
+            return any(line.split(" ")[0] in (wanted, "error") for line in self._events)
+
+    def _wait_until_running(self, child, begin):
+        self._wait_event(child, begin, "running")
+        return time.monotonic() - begin
+
+    def _wait_for_exit(self, child, begin):
+        status = int(self._wait_event(child, begin, "exit"))
+        try:
+            child.wait(30)
+        except subprocess.TimeoutExpired:
+            raise LabError("L1 did not power off within 30 s." + self._console_hint()) from None
+        return status
+
+    def _relay_terminal(self, child):
+        """Connects this terminal with L1's, byte by byte, until the shell in L1 ends."""
+        port = self._ports["tty"]
+        keyboard = sys.stdin.fileno()
+        saved = termios.tcgetattr(keyboard)
+        tty.setraw(keyboard)
+        try:
+            while child.poll() is None and not any(e.startswith("exit") for e in self._events):
+                ready, _, _ = select.select([port, keyboard], [], [], 0.3)
+                if port in ready:
+                    data = port.recv(65536)
+                    if not data:
+                        return
+                    sys.stdout.buffer.write(data)
+                    sys.stdout.buffer.flush()
+                if keyboard in ready:
+                    port.sendall(os.read(keyboard, 4096))
+        finally:
+            termios.tcsetattr(keyboard, termios.TCSADRAIN, saved)
+
+    # Afterwards.
+
+    def _fetch(self):
+        if not self._request.get:
+            return
+        with tarfile.open(self._dir / "out.tar") as archive:
+            for remote, local in self._request.get.items():
+                self._fetch_one(archive, remote.strip("/"), pathlib.Path(local))
+
+    @staticmethod
+    def _fetch_one(archive, remote, local):
+        found = False
+        for member in archive.getmembers():
+            if member.name != remote and not member.name.startswith(remote + "/"):
+                continue
+            found = True
+            target = local / member.name[len(remote) :].strip("/") if member.name != remote else local
+            if member.isdir():
+                target.mkdir(parents=True, exist_ok=True)
+            elif member.isfile():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with archive.extractfile(member) as source, open(target, "wb") as stream:
+                    shutil.copyfileobj(source, stream)
+        if not found:
+            raise LabError(f"L1 has no {remote}")
+
+    def _console(self):
+        path = self._dir / "console.log"
+        return path.read_text(errors="replace").replace("\r", "") if path.exists() else ""
+
+    def _console_hint(self):
+        lines = self._console().splitlines()
+        bad = dmesg.bad_lines("\n".join(lines))
+        text = "\nL1's kernel log ends:\n  " + "\n  ".join(lines[-25:])
+        if bad:
+            text += "\nand has these faults:\n  " + "\n  ".join(bad[:20])
+        return text
+
+    def _qemu_log(self):
+        path = self._dir / "qemu.log"
+        text = path.read_text(errors="replace").strip() if path.exists() else ""
+        return "QEMU says:\n  " + "\n  ".join(text.splitlines()[-12:]) if text else "QEMU said nothing."
+
+
+def _add(archive, target, source, mode=0o644):
+    """Puts bytes, a file or a directory under the absolute path `target` in the archive, as root's."""
+    name = target.lstrip("/")
+    if isinstance(source, (bytes, bytearray)):
+        member = tarfile.TarInfo(name)
+        member.size, member.mode, member.mtime = len(source), mode, int(time.time())
+        archive.addfile(member, io.BytesIO(source))
+        return
+
+    def own(member):
+        member.uid = member.gid = 0
+        member.uname = member.gname = "root"
+        return member
+
+    archive.add(source, name, filter=own)

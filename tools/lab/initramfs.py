@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The initramfs images of L1, of L2 guests and of the KVM probe."""
+
+import pathlib
+
+from cpio import Cpio
+from kmod import ModuleTree
+
+_HERE = pathlib.Path(__file__).parent
+
+_L1_MODULES = ["virtio_pci", "virtio_blk", "crc32c_generic", "ext4"]
+
+# What a DRM driver in a guest can ask for; what a module needs besides is found in modules.dep.
+_L2_MODULES = ["drm", "drm_exec", "drm_gpuvm", "gpu_sched", "drm_shmem_helper", "drm_buddy"]
+
+
+def _base(lab):
+    archive = Cpio()
+    archive.copy("bin/busybox", lab.root / "usr/bin/busybox")
+    archive.symlink("bin/sh", "busybox")
+    # The kernel opens this before devtmpfs is mounted.
+    archive.device("dev/console", 0o600, 5, 1)
+    return archive
+
+
+def _add_modules(archive, tree, names):
+    order = tree.closure(names)
+    for name in order:
+        archive.file(f"modules/{name}.ko", tree.read(name))
+    archive.file("modules/order", "".join(f"{name}\n" for name in order).encode())
+
+
+def for_l1(lab, series):
+    """Mounts L1's disk and starts /lab/init there."""
+    archive = _base(lab)
+    archive.copy("init", _HERE / "l1/initramfs-init")
+    _add_modules(archive, ModuleTree(lab.modules_dir(series)), _L1_MODULES)
+    return archive.finish()
+
+
+def for_l2(lab, series, extra_modules=()):
+    """A guest that loads the DRM helpers and runs /guest/command, which the launcher appends."""
+    archive = _base(lab)
+    archive.copy("init", _HERE / "l1/guest-init")
+    _add_modules(archive, ModuleTree(lab.modules_dir(series)), [*_L2_MODULES, *extra_modules])
+    return archive.finish()
+
+
+def for_probe(lab, series):
+    """Tells on the console whether KVM works inside a KVM guest of this machine."""
+    archive = _base(lab)
+    archive.copy("init", _HERE / "l1/probe-init")
+    tree = ModuleTree(lab.modules_dir(series))
+    _add_modules(archive, tree, ["kvm_amd", "kvm_intel"])
+    return archive.finish()
