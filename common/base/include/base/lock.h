@@ -24,8 +24,8 @@ class TS_CAPABILITY("mutex") Lock {
   Lock& operator=(const Lock&) = delete;
 
   // Once, before the first Acquire. kNoMemory, kInvalidArgument (rank), kExists (second call).
-  Status Init(uint32_t rank) requires requires(Impl& impl) { impl.Init(rank); }
-  { return impl_.Init(rank); }
+  // Only for an Impl that has Init.
+  Status Init(uint32_t rank) { return impl_.Init(rank); }
 
   void Acquire() TS_ACQUIRE() { impl_.Lock(); }
   void Release() TS_RELEASE() { impl_.Unlock(); }
