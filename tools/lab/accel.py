@@ -4,6 +4,7 @@
 import os
 import pathlib
 import subprocess
+import time
 
 import cache as cache_module
 import initramfs
@@ -55,14 +56,11 @@ def _probe(lab, cache):
             process.in_root(lab.root, argv, binds),
             env=process.root_env(),
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=open(run / "qemu.log", "wb"),
             stderr=subprocess.STDOUT,
-            text=True,
         )
         try:
-            output, _ = child.communicate(timeout=_PROBE_SECONDS)
-        except subprocess.TimeoutExpired:
-            return "tcg", f"a KVM guest did not answer within {_PROBE_SECONDS} s"
+            output = _wait_for_probe(child, run / "qemu.log")
         finally:
             process.stop(child)
         console = run / "console"
@@ -71,5 +69,16 @@ def _probe(lab, cache):
         return "kvm", "KVM works and can be nested"
     if "lab-probe: plain" in text:
         return "tcg", "KVM works, but not nested in a guest"
-    last = (output.strip().splitlines() or ["no message"])[-1]
-    return "tcg", f"/dev/kvm is there, but no guest runs: {last}"
+    first = (output.strip().splitlines() or [f"no answer within {_PROBE_SECONDS} s"])[0]
+    return "tcg", f"/dev/kvm is there, but no guest runs: {first}"
+
+
+def _wait_for_probe(child, log):
+    """Waits until the guest ends or QEMU complains; a guest KVM cannot run only stands still."""
+    deadline = time.monotonic() + _PROBE_SECONDS
+    while child.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+        text = log.read_text(errors="replace")
+        if "KVM internal error" in text or "emulation failure" in text:
+            return text
+    return log.read_text(errors="replace")

@@ -33,7 +33,7 @@ def _add_modules(archive, tree, names):
 def for_l1(lab, series):
     """Mounts L1's disk and starts /lab/init there."""
     archive = _base(lab)
-    archive.copy("init", _HERE / "l1/initramfs-init")
+    archive.file("init", (_HERE / "l1/initramfs-init").read_bytes(), 0o755)
     _add_modules(archive, ModuleTree(lab.modules_dir(series)), _L1_MODULES)
     return archive.finish()
 
@@ -41,7 +41,7 @@ def for_l1(lab, series):
 def for_l2(lab, series, extra_modules=()):
     """A guest that loads the DRM helpers and runs /guest/command, which the launcher appends."""
     archive = _base(lab)
-    archive.copy("init", _HERE / "l1/guest-init")
+    archive.file("init", (_HERE / "l1/guest-init").read_bytes(), 0o755)
     _add_modules(archive, ModuleTree(lab.modules_dir(series)), [*_L2_MODULES, *extra_modules])
     return archive.finish()
 
@@ -49,7 +49,7 @@ def for_l2(lab, series, extra_modules=()):
 def for_probe(lab, series):
     """Tells on the console whether KVM works inside a KVM guest of this machine."""
     archive = _base(lab)
-    archive.copy("init", _HERE / "l1/probe-init")
+    archive.file("init", (_HERE / "l1/probe-init").read_bytes(), 0o755)
     tree = ModuleTree(lab.modules_dir(series))
     _add_modules(archive, tree, ["kvm_amd", "kvm_intel"])
     return archive.finish()

@@ -26,7 +26,7 @@ _SUITE = "trixie"
 
 # Only what L1 or L0's QEMU needs at run time.
 _ROOT_PACKAGES = (
-    "busybox-static ca-certificates e2fsprogs eatmydata iproute2 kmod pciutils procps python3 "
+    "busybox-static ca-certificates e2fsprogs eatmydata iproute2 kmod mount pciutils procps python3 "
     "qemu-system-x86 strace util-linux"
 ).split()
 

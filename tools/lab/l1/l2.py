@@ -1,0 +1,138 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Starts L2 guests in L1 under KVM and collects what they say. Runs inside L1.
+
+As a program: l2.py [--mdev UUID | --device ARGS] [--memory MIB] [--timeout S] -- COMMAND
+prints the guest's output and exits with the command's status.
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, "/opt/turnstile/lab")
+
+import dmesg
+from cpio import Cpio
+
+_FILES = pathlib.Path("/opt/turnstile/l2")
+_END = re.compile(rb"lab-guest: exit (\d+)\r?\n")
+
+
+class GuestError(Exception):
+    """The guest ended, or went on too long, without saying its command's status."""
+
+
+class Guest:
+    """One L2 guest: `command` (shell text) runs in it with `files` (path in /guest: local path).
+
+    `devices` are QEMU arguments. Use mdev(uuid) to make those of a mediated device.
+    """
+
+    def __init__(self, name, command, devices=(), files=None, memory_mib=512, cpus=1, qemu=()):
+        self.name = name
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix=f"l2-{name}-"))
+        extra = Cpio()
+        extra.file("guest/command", command.encode() + b"\n")
+        for target, source in (files or {}).items():
+            extra.copy(f"guest/{target}", source)
+        initrd = self.directory / "initrd"
+        initrd.write_bytes((_FILES / "initramfs").read_bytes() + extra.finish())
+        append = "console=ttyS0 loglevel=5 panic=-1 random.trust_cpu=on tsc=reliable"
+        argv = [
+            "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+            "-name", name, "-machine", "q35", "-accel", "kvm", "-cpu", "host", "-smp", str(cpus),
+            "-m", str(memory_mib), "-kernel", str(_FILES / "vmlinuz"), "-initrd", str(initrd),
+            "-append", append, "-serial", f"file:{self.directory}/console",
+            "-serial", f"file:{self.directory}/output", *devices, *qemu,
+        ]  # fmt: skip
+        self.log = self.directory / "qemu.log"
+        self.begin = time.monotonic()
+        with open(self.log, "wb") as stream:
+            self.process = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT
+            )
+
+    def wait(self, timeout):
+        """Waits for the guest to power off; returns (status, output). Raises GuestError."""
+        try:
+            self.process.wait(max(timeout - (time.monotonic() - self.begin), 0.1))
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise GuestError(f"{self.name}: no end after {timeout} s{self._hint()}") from None
+        output = self.output()
+        match = list(_END.finditer(output))
+        if not match:
+            raise GuestError(f"{self.name}: ended without a status{self._hint()}")
+        return int(match[-1][1]), output[: match[-1].start()].replace(b"\r\n", b"\n")
+
+    def output(self):
+        """What the command has printed so far."""
+        path = self.directory / "output"
+        return path.read_bytes() if path.exists() else b""
+
+    def console(self):
+        """The guest's kernel log so far (warnings and worse)."""
+        path = self.directory / "console"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def kernel_faults(self):
+        """Lines of the guest's kernel log that show a fault."""
+        return dmesg.bad_lines(self.console())
+
+    def _hint(self):
+        parts = [
+            ("QEMU", self.log.read_text(errors="replace")),
+            ("kernel", self.console()),
+            ("output", self.output().decode(errors="replace")),
+        ]
+        text = ""
+        for title, body in parts:
+            lines = body.strip().splitlines()[-15:]
+            if lines:
+                text += f"\n{title}:\n  " + "\n  ".join(lines)
+        return text
+
+
+def mdev(uuid):
+    """QEMU arguments that give the guest the mediated device `uuid`."""
+    return ["-device", f"vfio-pci,sysfsdev=/sys/bus/mdev/devices/{uuid}"]
+
+
+def main():
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--mdev", metavar="UUID")
+    parser.add_argument("--device", action="append", default=[], help="an argument of -device")
+    parser.add_argument("--memory", type=int, default=512, metavar="MIB")
+    parser.add_argument("--cpus", type=int, default=1)
+    parser.add_argument("--timeout", type=float, default=180, metavar="S")
+    parser.add_argument("command", nargs="+")
+    arguments = parser.parse_args()
+    devices = mdev(arguments.mdev) if arguments.mdev else []
+    for device in arguments.device:
+        devices += ["-device", device]
+    words = arguments.command
+    command = words[0] if len(words) == 1 else shlex.join(words)
+    guest = Guest("guest", command, devices, memory_mib=arguments.memory, cpus=arguments.cpus)
+    try:
+        status, output = guest.wait(arguments.timeout)
+    except GuestError as error:
+        print(f"l2: {error}", file=sys.stderr)
+        return 99
+    sys.stdout.buffer.write(output)
+    faults = guest.kernel_faults()
+    for line in faults:
+        print(f"l2: guest kernel: {line}", file=sys.stderr)
+    return status or (99 if faults else 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
