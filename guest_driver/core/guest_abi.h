@@ -27,7 +27,8 @@ extern "C" {
 /* Ranks of the core's mutexes (base/runtime_abi.h). A callback may take higher ranks only. */
 #define TSG_RANK_DEVICE 10u
 #define TSG_RANK_VM 11u
-#define TSG_RANK_VRAM 12u
+#define TSG_RANK_MMU 12u
+#define TSG_RANK_VRAM 13u
 
 #define TSG_NUM_RUNLISTS 3u
 #define TSG_PAGE_SIZE 4096u
