@@ -43,7 +43,7 @@ class Cache:
                 f"TURNSTILE_CACHE={self.top} is too long: sockets below it must stay under 108 bytes.\n"
                 "Choose a path of at most 60 characters."
             )
-        for name in ("logs", "run"):
+        for name in ("logs", "run", "locks"):
             (self.top / name).mkdir(parents=True, exist_ok=True)
 
     def check_space(self):
@@ -58,7 +58,7 @@ class Cache:
     @contextlib.contextmanager
     def lock(self, name):
         """Holds the lock file `name`; waits for other labs, and says so when that takes longer."""
-        with open(self.top / f"{name}.lock", "w", encoding="utf-8") as stream:
+        with open(self.top / "locks" / name, "w", encoding="utf-8") as stream:
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

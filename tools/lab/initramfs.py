@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """The initramfs images of L1, of L2 guests and of the KVM probe."""
 
+import os
 import pathlib
 
 from cpio import Cpio
@@ -38,11 +39,24 @@ def for_l1(lab, series):
     return archive.finish()
 
 
-def for_l2(lab, series, extra_modules=()):
-    """A guest that loads the DRM helpers and runs /guest/command, which the launcher appends."""
+def for_l2(lab, series, extra_modules=(), files=None, tree=None):
+    """A guest that loads the DRM helpers and runs /guest/command, which the launcher appends.
+
+    `files` (path: source) are copied as they are, `tree` becomes /opt/turnstile.
+    """
     archive = _base(lab)
     archive.file("init", (_HERE / "l1/guest-init").read_bytes(), 0o755)
     _add_modules(archive, ModuleTree(lab.modules_dir(series)), [*_L2_MODULES, *extra_modules])
+    for path, source in (files or {}).items():
+        archive.copy(path, source)
+    for source in sorted(tree.rglob("*")) if tree else []:
+        path = f"opt/turnstile/{source.relative_to(tree)}"
+        if source.is_symlink():
+            archive.symlink(path, os.readlink(source))
+        elif source.is_file():
+            archive.copy(path, source)
+            if source.name == "ld-linux-x86-64.so.2":
+                archive.symlink("lib64/ld-linux-x86-64.so.2", f"/{path}")
     return archive.finish()
 
 

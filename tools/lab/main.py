@@ -3,52 +3,193 @@
 
 import argparse
 import os
+import pathlib
 import shlex
 import signal
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import accel
+import artifacts
+import build
+import cache as cache_module
 import host
 import process
 import setup
-from cache import Cache
 from errors import LabError
 
 
 def _setup(_):
-    lab = setup.ensure(Cache(), verbose=True)
+    cache = cache_module.Cache()
+    lab = setup.ensure(cache, verbose=True)
     for series, kernel in lab.kernels().items():
         print(f"kernel {series}: {kernel['release']}")
+    print("QEMU:", (lab.qemu / "include/version").read_text(encoding="utf-8").strip())
+    kind, reason = accel.choose(lab, cache)
+    print(f"L1 runs under {kind}: {reason}")
     return 0
 
 
-def _host(arguments):
-    cache = Cache()
+def _build(arguments):
+    cache = cache_module.Cache()
     lab = setup.ensure(cache)
+    with build.opened(lab, cache) as builder:
+        product = builder.parts(arguments.parts)
+        print(product.top / "product")
+    return 0
+
+
+def _pairs(values, option):
+    """["A:B"] as [(A, B)]; neither side may be empty."""
+    pairs = []
+    for value in values:
+        left, _, right = value.partition(":")
+        if not left or not right:
+            raise LabError(f"{option} {value}: write it as FROM:TO")
+        pairs.append((left, right))
+    return pairs
+
+
+def _run_l1(arguments, request):
+    cache = cache_module.Cache()
+    lab = setup.ensure(cache)
+    with build.opened(lab, cache) as builder:
+        parts = [p for p in arguments.parts if not (request.bare and p == "driver")]
+        product = builder.parts(parts)
+        request.put = {**artifacts.files(lab, product, request.kernel), **request.put}
+        if "plugin" in parts:
+            request.plugin = product.plugin
+            request.devices += artifacts.device(**dict(_properties(arguments.device)))
+        return host.run(lab, cache, request)
+
+
+def _properties(text):
+    for item in filter(None, text.split(",")):
+        name, _, value = item.partition("=")
+        if not value:
+            raise LabError(f"--device {text}: write it as NAME=VALUE,…")
+        yield name, value
+
+
+def _host(arguments):
     words = arguments.words
     request = host.Request(
         command=words[0] if len(words) == 1 else shlex.join(words),
         kernel=arguments.kernel,
         bare=arguments.bare,
         timeout=arguments.timeout,
+        put={},
     )
-    outcome = host.run(lab, cache, request)
-    print(f"boot {outcome.boot_s:.1f} wall {outcome.wall_s:.1f} {outcome.kernel_faults}", file=sys.stderr)
-    open("/tmp/l1console","w").write(outcome.console)
-    return outcome.status
+    for local, remote in _pairs(arguments.put, "--put"):
+        if not pathlib.Path(local).exists():
+            raise LabError(f"--put {local}: no such file")
+        request.put[remote] = pathlib.Path(local).resolve()
+    request.get = {remote: local for remote, local in _pairs(arguments.get, "--get")}
+    for path in [*request.put, *request.get]:
+        if not path.startswith("/") or set(path) & set(" \t\n'\"\\*?["):
+            raise LabError(f"{path}: a path in L1 must be absolute, without blanks or wildcards")
+    outcome = _run_l1(arguments, request)
+    if arguments.console:
+        pathlib.Path(arguments.console).write_text(outcome.console, encoding="utf-8")
+    return _verdict(outcome)
+
+
+def _verdict(outcome):
+    """The lab's exit status for a finished run; says what L1's kernel complained of."""
+    if not outcome.kernel_faults:
+        return outcome.status
+    print("lab: L1's kernel complains:", file=sys.stderr)
+    for line in outcome.kernel_faults:
+        print(f"  {line}", file=sys.stderr)
+    return outcome.status or host.EXIT_KERNEL_FAULT
+
+
+def _shell(arguments):
+    if not sys.stdin.isatty():
+        raise LabError("shell needs a terminal; use ./lab host -- COMMAND instead")
+    request = host.Request(
+        command="", kernel=arguments.kernel, bare=arguments.bare, shell=True, timeout=86400
+    )
+    print("lab: booting L1; leave its shell with Ctrl-D", file=sys.stderr)
+    return _verdict(_run_l1(arguments, request))
+
+
+def _clean(arguments):
+    cache = cache_module.Cache()
+    with cache.lock("setup"), cache.lock("build"):
+        for path in cache.top.iterdir():
+            is_root = path.name.split("-")[0] in ("root", "toolbox", "l1", "qemu")
+            if path.is_dir() and path.name not in ("locks", "run") and (arguments.all or not is_root):
+                cache_module.remove_tree(path)
+    return 0
+
+
+def _part_list(text):
+    parts = text.split(",")
+    unknown = set(parts) - set(build.PARTS)
+    if unknown:
+        raise argparse.ArgumentTypeError(
+            f"unknown part {', '.join(sorted(unknown))}; known: {', '.join(build.PARTS)}"
+        )
+    return parts
+
+
+def _add_l1_options(parser):
+    parser.add_argument(
+        "--kernel", choices=setup.L1_KERNELS, default="6.12", help="L1's kernel (default: %(default)s)"
+    )
+    parser.add_argument("--bare", action="store_true", help="do not load the host driver")
+    parser.add_argument(
+        "--device", default="", metavar="NAME=VALUE,…", help="properties of the TS104, as vram=2G"
+    )
+    _add_parts(parser)
+
+
+def _add_parts(parser):
+    parser.add_argument(
+        "--parts",
+        type=_part_list,
+        default=list(build.PARTS),
+        metavar="PART,…",
+        help=f"what to build and bring along, of {','.join(build.PARTS)} (default: all)",
+    )
 
 
 def _parser():
-    parser = argparse.ArgumentParser(prog="lab", description="Turnstile's lab.")
+    parser = argparse.ArgumentParser(
+        prog="lab",
+        description="Builds a KVM host with the TS104 GPU and runs Turnstile in it.",
+        epilog="Cache: ${TURNSTILE_CACHE:-/var/cache/turnstile}. More: docs/testing.md",
+    )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    commands.add_parser("setup", help="build the lab's roots and images").set_defaults(run=_setup)
-    h = commands.add_parser("host", help="run a command in L1")
-    h.add_argument("--kernel", choices=setup.L1_KERNELS, default="6.12")
-    h.add_argument("--bare", action="store_true")
-    h.add_argument("--timeout", type=float, default=600)
-    h.add_argument("words", nargs="+", metavar="COMMAND")
-    h.set_defaults(run=_host)
+
+    def command(name, run, text):
+        sub = commands.add_parser(name, help=text, description=text)
+        sub.set_defaults(run=run)
+        return sub
+
+    command("setup", _setup, "make the Debian roots and images; does nothing when they are there")
+    _add_parts(command("build", _build, "compile everything in the tool box; prints where it is"))
+
+    sub = command("host", _host, "boot L1 with the GPU and the driver, run COMMAND in it as root")
+    _add_l1_options(sub)
+    sub.add_argument(
+        "--put", action="append", default=[], metavar="LOCAL:REMOTE", help="bring a file along"
+    )
+    sub.add_argument(
+        "--get", action="append", default=[], metavar="REMOTE:LOCAL", help="bring a file back"
+    )
+    sub.add_argument(
+        "--timeout", type=float, default=600, metavar="S", help="for boot and command (default: 600)"
+    )
+    sub.add_argument("--console", metavar="FILE", help="keep L1's kernel log")
+    sub.add_argument("words", nargs="+", metavar="COMMAND")
+
+    _add_l1_options(command("shell", _shell, "boot L1 and give a shell in it"))
+
+    sub = command("clean", _clean, "remove builds from the cache, with --all everything in it")
+    sub.add_argument("--all", action="store_true")
     return parser
 
 
@@ -57,6 +198,7 @@ def _on_signal(number, _):
 
 
 def main():
+    """Parses the command line, runs the command, ends all children; returns the exit status."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _on_signal)
     arguments = _parser().parse_args()
@@ -65,6 +207,8 @@ def main():
     except LabError as error:
         print(f"lab: {error}", file=sys.stderr)
         return error.exit_status
+    except BrokenPipeError:
+        return 128 + signal.SIGPIPE
     finally:
         process.stop_all()
 

@@ -33,7 +33,7 @@ _ROOT_PACKAGES = (
 _TOOLBOX_PACKAGES = (
     "bc bison build-essential clang clang-format clang-tidy cpio dwarves file flex g++-12 gcc-12 "
     "libbenchmark-dev libcli11-dev libclang-rt-dev libdrm-dev libfdt-dev libfmt-dev libglib2.0-dev "
-    "libgmock-dev libgtest-dev libpixman-1-dev lld llvm meson ninja-build nlohmann-json3-dev pkgconf "
+    "libgmock-dev libgtest-dev libpixman-1-dev libssl-dev lld llvm meson ninja-build nlohmann-json3-dev pkgconf "
     "python3-pycotap python3-venv shellcheck sparse xz-utils"
 ).split()
 

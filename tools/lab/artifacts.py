@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""What goes into L1 under /opt/turnstile, and the TS104 device it is started with."""
+
+import pathlib
+
+_HERE = pathlib.Path(__file__).parent
+_REPO = _HERE.parents[1]
+
+# Python that runs inside L1.
+_L1_PYTHON = ("l1/l2.py", "l1/vgpu.py", "cpio.py", "dmesg.py")
+
+_DEVICE_DEFAULTS = {"vram": "1G"}
+
+
+def files(lab, product, kernel):
+    """{path in L1: source} for a run on L1 kernel `kernel`; parts that were not built are left out."""
+    put = {
+        f"/opt/turnstile/lab/{pathlib.Path(name).name}": _HERE / name for name in _L1_PYTHON
+    }
+    put["/opt/turnstile/l2/vmlinuz"] = lab.vmlinuz("6.12")
+    if product is None:
+        return put
+    for name in ("turnstile", "ts104"):
+        module = product.module(name, kernel)
+        if module.exists():
+            put[f"/opt/turnstile/modules/{name}.ko"] = module
+    if product.tree.is_dir():
+        for entry in product.tree.iterdir():
+            if entry.name != "guest-lib":
+                put[f"/opt/turnstile/{entry.name}"] = entry
+    if product.guest_initramfs.exists():
+        put["/opt/turnstile/l2/initramfs"] = product.guest_initramfs
+    return put
+
+
+def device(**properties):
+    """QEMU arguments of one TS104; underscores in property names stand for dashes."""
+    values = {**_DEVICE_DEFAULTS, **{k.replace("_", "-"): v for k, v in properties.items()}}
+    return ["-device", ",".join(["ts104", *(f"{name}={value}" for name, value in values.items())])]

@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""`./lab build`: compiles Turnstile in the tool box, out of a copy of the clone's sources in the cache.
+
+The copy's directory is named after a hash of the sources, so any clone with the same sources finds it
+built. A new one starts as a copy of the latest build; only what changed is compiled again. Inside the
+tool box every build is mounted at the same place, so that absolute paths do not differ.
+
+  src/        the sources
+  out/        build directories: meson/ plugin/ ko-SERIES/
+  product/    modules/SERIES/*.ko  plugin/ts104.so  tree/ (what goes to /opt/turnstile)  l2/initramfs
+"""
+
+import contextlib
+import dataclasses
+import fcntl
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+import cache as cache_module
+import initramfs
+import kmod
+import process
+from errors import LabError
+
+REPO = pathlib.Path(__file__).resolve().parents[2]
+
+_SOURCES = (
+    "common mdev_driver guest_driver qemu_device tools tests meson.build meson_options.txt"
+).split()
+_NOT_COMPILED = re.compile(r"^(tools/lab/|tests/(boot|guest|libvirt)/)|\.md$")
+
+# ts104.ko needs DRM interfaces that 6.1 does not have.
+MODULE_SERIES = ("6.1", "6.12", "newest")
+GUEST_SERIES = ("6.12", "newest")
+
+PARTS = ("plugin", "driver", "guest", "programs")
+
+
+@dataclasses.dataclass(frozen=True)
+class Product:
+    """What a build produced; a part that was not asked for may be missing."""
+
+    top: pathlib.Path
+
+    def module(self, name, series):
+        """A kernel module, without debug sections."""
+        return self.top / "product/modules" / series / f"{name}.ko"
+
+    @property
+    def plugin(self):
+        """The TS104 device for QEMU."""
+        return self.top / "product/plugin/ts104.so"
+
+    @property
+    def tree(self):
+        """The directory that becomes /opt/turnstile."""
+        return self.top / "product/tree"
+
+    @property
+    def guest_initramfs(self):
+        """The initramfs of L2 guests."""
+        return self.top / "product/l2/initramfs"
+
+
+def source_files():
+    """The sources as paths relative to the clone: all that git knows or would add."""
+    listing = subprocess.run(
+        ["git", "-c", "safe.directory=*", "-C", str(REPO), "ls-files", "-co", "--exclude-standard", "-z",
+         "--", *_SOURCES],
+        capture_output=True, check=False,
+    )  # fmt: skip
+    if listing.returncode == 0:
+        names = listing.stdout.decode().split("\0")
+    else:  # an unpacked archive
+        names = [
+            str(path.relative_to(REPO))
+            for source in _SOURCES
+            for path in [REPO / source, *(REPO / source).rglob("*")]
+        ]
+    return sorted(
+        {name for name in names if name and not _NOT_COMPILED.search(name) and (REPO / name).is_file()}
+    )
+
+
+class Builder:
+    """Builds parts of the project in one directory of the cache. Use opened()."""
+
+    def __init__(self, lab, cache, top, names):
+        self._lab = lab
+        self._cache = cache
+        self._top = top
+        self._names = names
+
+    @property
+    def top(self):
+        """The build's directory."""
+        return self._top
+
+    def parts(self, parts):
+        """Builds `parts` (of PARTS) as far as their sources exist; returns the Product."""
+        steps = {
+            "plugin": ("qemu_device/qemu/Makefile", self._plugin),
+            "driver": ("mdev_driver/Kbuild", lambda: self._modules("mdev_driver", MODULE_SERIES)),
+            "guest": ("guest_driver/Kbuild", lambda: self._modules("guest_driver", GUEST_SERIES)),
+            "programs": ("meson.build", self._programs),
+        }
+        done = self._top / "done"
+        with self.busy():
+            self._make_parts(parts, steps, done)
+        return Product(self._top)
+
+    def _make_parts(self, parts, steps, done):
+        done.mkdir(exist_ok=True)
+        for part in PARTS:
+            needed, step = steps[part]
+            if part not in parts or (done / part).exists():
+                continue
+            if needed not in self._names:
+                raise LabError(f"cannot build {part}: {needed} is not in this clone")
+            begin = time.monotonic()
+            step()
+            (done / part).touch()
+            print(f"lab: built {part} ({time.monotonic() - begin:.0f} s)", file=sys.stderr, flush=True)
+        if {"guest", "programs"} <= {path.name for path in done.iterdir()}:
+            self._guest_initramfs()
+
+    @contextlib.contextmanager
+    def busy(self):
+        """Keeps other labs with the same sources from building in this directory meanwhile."""
+        with self._cache.lock(self._top.name):
+            yield
+
+    def in_toolbox(self, argv, log, cwd="/turnstile", env=None, stdout=None):
+        """Runs a command in the tool box with this build at /turnstile; returns its status.
+
+        Output goes to the log file `log`, or to `stdout` when given.
+        """
+        command = process.in_root(
+            self._lab.toolbox,
+            ["nice", *argv],
+            [(self._top, "/turnstile"), (self._lab.qemu / "include", "/opt/qemu-include")],
+            cwd,
+        )
+        with open(self._top / f"{log}.log", "ab") as stream:
+            child = process.start(
+                command,
+                env=process.root_env(env),
+                stdin=subprocess.DEVNULL,
+                stdout=stdout or stream,
+                stderr=subprocess.STDOUT,
+            )
+            status = child.wait()
+            process.stop(child)
+        return status
+
+    def must(self, argv, log, cwd="/turnstile", env=None):
+        """Like in_toolbox, but a failure is a LabError that shows the compiler's messages."""
+        path = self._top / f"{log}.log"
+        path.unlink(missing_ok=True)
+        status = self.in_toolbox(argv, log, cwd, env)
+        if status != 0:
+            kept = self._cache.top / "logs" / f"build-{log}.log"
+            shutil.copyfile(path, kept)
+            raise LabError(f"{log} does not build:\n{_essence(path)}\nThe whole log: {kept}")
+        return path.read_text(errors="replace")
+
+    def meson(self, name, options, env=None):
+        """Sets up (once) and compiles the meson build `name`; returns its path inside the tool box."""
+        inside = f"/turnstile/out/{name}"
+        if not (self._top / "out" / name / "build.ninja").exists():
+            shutil.rmtree(self._top / "out" / name, ignore_errors=True)
+            self.must(["meson", "setup", inside, "/turnstile/src", *options], name, env=env)
+        self.must(["meson", "compile", "-C", inside], name, env=env)
+        return inside
+
+    # The parts.
+
+    def _programs(self):
+        inside = self.meson("meson", _PRODUCT_OPTIONS)
+        tree = self._top / "out/install"
+        cache_module.remove_tree(tree)
+        self.must(
+            ["meson", "install", "-C", inside, "--no-rebuild", "--destdir", "/turnstile/out/install"],
+            "programs",
+        )
+        target = self._top / "product/tree"
+        cache_module.remove_tree(target)
+        installed = tree / "opt/turnstile"
+        if installed.is_dir():
+            shutil.copytree(installed, target, symlinks=True)
+        else:
+            target.mkdir(parents=True)
+        self._add_libraries(target)
+
+    def _plugin(self):
+        inside = self.meson("meson", _PRODUCT_OPTIONS)
+        library = f"{inside}/qemu_device/libmodel_core.a"
+        out = "/turnstile/out/plugin"
+        (self._top / "out/plugin").mkdir(parents=True, exist_ok=True)
+        self.must(
+            ["make", "-C", "/turnstile/src/qemu_device/qemu", f"-j{os.cpu_count()}",
+             "QEMU_INCLUDE=/opt/qemu-include", f"MODEL_LIB={library}", f"OUT={out}"],
+            "plugin",
+        )  # fmt: skip
+        target = self._top / "product/plugin"
+        target.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(self._top / "out/plugin/ts104.so", target / "ts104.so")
+
+    def _modules(self, folder, all_series):
+        kernels = self._lab.kernels()
+        for series in all_series:
+            # Kbuild writes beside the sources, so each kernel gets a copy of its own.
+            tree = self._top / "out" / f"ko-{series}"
+            wanted = [n for n in self._names if n.split("/")[0] in ("common", "tools", folder)]
+            _sync(self._top / "src", tree, wanted, prune=("common", "tools", folder))
+            inside = f"/turnstile/out/ko-{series}/{folder}"
+            log = f"{folder}-{series}"
+            text = self.must(
+                ["make", "-C", f"/lib/modules/{kernels[series]['release']}/build", f"M={inside}",
+                 f"-j{os.cpu_count()}", "TURNSTILE_WERROR=1", "modules"],
+                log,
+            )  # fmt: skip
+            complaints = [line for line in text.splitlines() if re.search(r"objtool|WARNING: modpost", line)]
+            if complaints:
+                raise LabError(f"{folder} for {series}: objtool or modpost complain:\n" + "\n".join(complaints))
+            target = self._top / "product/modules" / series
+            target.mkdir(parents=True, exist_ok=True)
+            for module in (tree / folder).glob("*.ko"):
+                shutil.copy2(module, target / module.name)
+                self.must(
+                    ["strip", "--strip-debug", f"/turnstile/product/modules/{series}/{module.name}"], log
+                )
+
+    def _add_libraries(self, tree):
+        """Copies the shared libraries that the programs need and a bare L1 lacks to tree/lib.
+
+        tree/guest-lib gets those that L1 has and an L2 guest lacks.
+        """
+        programs = [p for p in (tree / "bin").glob("*") if p.read_bytes()[:4] == b"\x7fELF"]
+        programs += [p for p in (tree / "lib").glob("*.so*") if not p.is_symlink()]
+        needed = set()
+        for program in programs:
+            inside = "/turnstile/product/tree/" + str(program.relative_to(tree))
+            text = self.must(["env", "LD_LIBRARY_PATH=/turnstile/product/tree/lib", "ldd", inside], "ldd")
+            needed |= set(re.findall(r"(/\S+) \(0x", text))
+        for name in sorted(needed):
+            if name.startswith("/turnstile/"):
+                continue
+            source = (self._lab.toolbox / name.lstrip("/")).resolve()
+            in_l1 = (self._lab.root / name.lstrip("/")).exists()
+            target = tree / ("guest-lib" if in_l1 else "lib") / pathlib.Path(name).name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target)
+
+    def _guest_initramfs(self):
+        product = Product(self._top)
+        target = product.guest_initramfs
+        if target.exists():
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        module = product.module("ts104", "6.12")
+        data = initramfs.for_l2(
+            self._lab, "6.12", kmod.depends_of(module), {"modules/ts104.ko": module}, product.tree
+        )
+        target.write_bytes(data)
+
+
+_PRODUCT_OPTIONS = [
+    "--prefix=/opt/turnstile", "--libdir=lib", "-Dbuildtype=release", "-Dtests=false",
+    "-Dbenchmarks=disabled",
+]  # fmt: skip
+
+
+@contextlib.contextmanager
+def opened(lab, cache):
+    """Gives a Builder for the clone as it is now, and keeps its build from being removed meanwhile."""
+    names = source_files()
+    key = cache_module.digest(
+        [part for name in names for part in (name, REPO / name)]
+        + [str(lab.toolbox), str(lab.qemu), *_PRODUCT_OPTIONS]
+    )
+    top = cache.path("build", key)
+    with cache.lock("build"):
+        if not top.is_dir():
+            _seed(cache, top)
+            _sync(REPO, top / "src", names, prune=("",))
+            shutil.rmtree(top / "done", ignore_errors=True)
+            (top / "product/l2/initramfs").unlink(missing_ok=True)
+        os.utime(top)
+        # Closed when the caller is done, which gives the shared lock back.
+        in_use = open(top / "in-use", "w", encoding="utf-8")
+        fcntl.flock(in_use, fcntl.LOCK_SH)
+        _discard_old(cache, top)
+    with in_use:
+        yield Builder(lab, cache, top, names)
+
+
+def _seed(cache, top):
+    """Starts `top` as a copy of the latest build, if there is one."""
+    partial = top.with_name(top.name + ".partial")
+    cache_module.remove_tree(partial)
+    older = [path for path in cache.top.glob("build-*") if path.suffix != ".partial" and path.is_dir()]
+    if older:
+        latest = max(older, key=lambda path: path.stat().st_mtime)
+        subprocess.run(["cp", "-a", "--reflink=auto", str(latest), str(partial)], check=True)
+    else:
+        for name in ("src", "out", "product"):
+            (partial / name).mkdir(parents=True)
+    partial.rename(top)
+
+
+def _discard_old(cache, keep, count=4):
+    """Keeps the latest builds; one in use by another lab stays whatever its age."""
+    builds = sorted(
+        (path for path in cache.top.glob("build-*") if path.is_dir() and path != keep),
+        key=lambda path: path.stat().st_mtime,
+        reverse=True,
+    )
+    for path in builds[count - 1 :]:
+        try:
+            with open(path / "in-use", "w", encoding="utf-8") as stream:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                cache_module.remove_tree(path)
+        except (BlockingIOError, FileNotFoundError):
+            pass
+
+
+def _sync(source, target, names, prune):
+    """Makes `target` hold exactly `names`, leaving equal files' times alone.
+
+    Files below the folders `prune` that are not in `names` go, except what Kbuild made there.
+    """
+    wanted = set(names)
+    for name in names:
+        from_path, to_path = source / name, target / name
+        data = from_path.read_bytes()
+        if to_path.is_file() and to_path.read_bytes() == data:
+            continue
+        to_path.parent.mkdir(parents=True, exist_ok=True)
+        to_path.write_bytes(data)
+        to_path.chmod(from_path.stat().st_mode & 0o777)
+    made = re.compile(r"\.(o|ko|mod|cmd|order|symvers|d)$|\.mod\.c$|/\.")
+    for folder in prune:
+        top = target / folder
+        for path in top.rglob("*") if top.is_dir() else []:
+            name = str(path.relative_to(target))
+            if path.is_file() and name not in wanted and not made.search("/" + name):
+                path.unlink()
+
+
+def _essence(log, lines=30):
+    """The errors of a compiler's log, or its end."""
+    text = log.read_text(errors="replace").splitlines()
+    errors = [
+        i for i, line in enumerate(text) if re.search(r"\berror\b|undefined|\bERROR\b|FAILED", line)
+    ]
+    begin = max(errors[0] - 1, 0) if errors else max(len(text) - lines, 0)
+    return "  " + "\n  ".join(text[begin : begin + lines])

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The host driver as L1's user sees it: types, capacity, creating and removing vGPUs, counters."""
+
+import errno
+import pathlib
+import time
+import uuid as uuid_module
+
+_BUS = pathlib.Path("/sys/class/mdev_bus")
+_DEVICES = pathlib.Path("/sys/bus/mdev/devices")
+
+
+def gpu_address(timeout=10):
+    """The PCI address of the first GPU that offers vGPUs; waits for it. Raises RuntimeError."""
+    deadline = time.monotonic() + timeout
+    while True:
+        found = sorted(entry.name for entry in _BUS.iterdir()) if _BUS.is_dir() else []
+        if found:
+            return found[0]
+        if time.monotonic() > deadline:
+            raise RuntimeError("no GPU offers vGPUs: /sys/class/mdev_bus is empty")
+        time.sleep(0.1)
+
+
+def type_dir(type_id):
+    """The sysfs directory of the type with this id."""
+    return _BUS / gpu_address() / "mdev_supported_types" / type_id
+
+
+def types():
+    """The ids of all types."""
+    return sorted(entry.name for entry in (_BUS / gpu_address() / "mdev_supported_types").iterdir())
+
+
+def available(type_id):
+    """How many more vGPUs of the type can be made now."""
+    return int((type_dir(type_id) / "available_instances").read_text())
+
+
+def create(type_id, uuid=None):
+    """Makes a vGPU; returns its UUID. Raises OSError as the kernel answers."""
+    uuid = uuid or str(uuid_module.uuid4())
+    _write(type_dir(type_id) / "create", uuid)
+    return uuid
+
+
+def remove(uuid):
+    """Removes a vGPU; returns when it is gone."""
+    _write(_DEVICES / uuid / "remove", "1")
+
+
+def counters(uuid):
+    """All figures of a vGPU as {name: value}."""
+    path = pathlib.Path("/sys/kernel/debug/turnstile") / gpu_address() / uuid / "counters"
+    pairs = (line.split("=") for line in path.read_text().splitlines())
+    return {name: int(value) for name, value in pairs}
+
+
+def policy():
+    """The scheduling policy in force."""
+    path = pathlib.Path("/sys/bus/pci/devices") / gpu_address() / "turnstile/policy"
+    return path.read_text().strip()
+
+
+def expect_errno(name, function, *arguments):
+    """Calls `function`, which must fail with the errno called `name`; returns what is wrong, or ""."""
+    try:
+        function(*arguments)
+    except OSError as error:
+        got = errno.errorcode.get(error.errno, str(error.errno))
+        return "" if got == name else f"expected {name}, got {got}"
+    return f"expected {name}, but it worked"
+
+
+def _write(path, text):
+    # One write(2), unbuffered: its errno is the answer.
+    with open(path, "wb", buffering=0) as stream:
+        stream.write(text.encode())
