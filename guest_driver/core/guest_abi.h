@@ -12,7 +12,7 @@
 #ifndef GUEST_DRIVER_CORE_GUEST_ABI_H_
 #define GUEST_DRIVER_CORE_GUEST_ABI_H_
 
-#ifdef __KERNEL__
+#if defined(__KERNEL__) && !defined(__cplusplus)
 #include <linux/types.h>
 #else
 #include <stdbool.h>

@@ -56,12 +56,13 @@ cxx_kernel_flags = $(if $(and $(strip $(_c_flags)),$(strip $(modkern_cflags))),,
 	this kernel's Kbuild has no cmd_objtool: C++ cannot be built for it)))$(filter-out \
 	$(cxx_drop) $(cxx_c_only),$(_c_flags) $(modkern_cflags))
 
+# Inline functions and templates come in COMDAT groups, of which the linker would keep one copy and
+# drop the others, but not the others' entries in __mcount_loc and the like, which it then refuses.
+# Dissolved object by object there is nothing to drop: the copies stay, as weak symbols.
 quiet_cmd_cxx_o_cc = CXX $(quiet_modtag)  $@
-      cmd_cxx_o_cc = $(CXX) -Wp,-MMD,$(depfile) $(cxx_kernel_flags) $(cxx_lang) -c -o $@ $< $(cmd_objtool)
+      cmd_cxx_o_cc = $(CXX) -Wp,-MMD,$(depfile) $(cxx_kernel_flags) $(cxx_lang) -c -o $@.comdat $<; \
+		     $(LD) $(KBUILD_LDFLAGS) -r --force-group-allocation -o $@ $@.comdat; \
+		     rm -f $@.comdat $(cmd_objtool)
 
 $(obj)/%.cc.o: $(src)/%.cc FORCE
 	$(call if_changed_dep,cxx_o_cc)
-
-# Inline functions and templates come in groups, each with its own __patchable_function_entries;
-# left apart, 6.12 refuses the module for two sections of one name.
-ldflags-y += --force-group-allocation

@@ -22,6 +22,9 @@ void* operator new[](size_t size, const std::nothrow_t&) noexcept { return ts_al
 
 void operator delete(void* memory) noexcept { ts_free(memory); }
 void operator delete[](void* memory) noexcept { ts_free(memory); }
+// Not declared by the compiler itself under -fno-sized-deallocation.
+void operator delete(void* memory, size_t) noexcept;
+void operator delete[](void* memory, size_t) noexcept;
 void operator delete(void* memory, size_t) noexcept { ts_free(memory); }
 void operator delete[](void* memory, size_t) noexcept { ts_free(memory); }
 // Called only when a constructor throws, which cannot happen; the compiler may name it all the
