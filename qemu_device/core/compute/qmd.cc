@@ -76,6 +76,7 @@ sm::Launch ParseLaunch(Words words, const ClassState& state) {
   launch.local_bytes =
       (Narrow(QMD_FIELD(words, SHADER_LOCAL_MEMORY_LOW_SIZE)) + 15) & ~uint32_t{15};
   launch.barrier_count = Narrow(QMD_FIELD(words, BARRIER_COUNT));
+  launch.sequential = QMD_FIELD(words, SEQUENTIALLY_RUN_CTAS) != 0;
   launch.shared_window = state.shared_window;
   launch.local_window = state.local_window;
   launch.local_memory = state.local_memory;
@@ -114,7 +115,6 @@ QmdError ParseQmd(Words words, const ClassState& state, Qmd& qmd) {
   }
   if (QMD_FIELD(words, SHADER_LOCAL_MEMORY_HIGH_SIZE) != 0) return QmdError::kLocalHighSize;
   qmd.invalidate_instruction_cache = QMD_FIELD(words, INVALIDATE_INSTRUCTION_CACHE) != 0;
-  qmd.sequentially_run_ctas = QMD_FIELD(words, SEQUENTIALLY_RUN_CTAS) != 0;
   qmd.release_membar = QMD_FIELD(words, RELEASE_MEMBAR_TYPE) != 0;
   for (size_t i = 0; i < qmd.releases.size(); ++i) {
     const QmdError error = ParseRelease(words, i, qmd.releases[i]);

@@ -50,7 +50,6 @@ struct Qmd {
   std::array<ConstantBuffer, 8> constant_buffers;
   std::array<SemaphoreRelease, 2> releases;
   bool invalidate_instruction_cache = false;
-  bool sequentially_run_ctas = false;
   bool release_membar = false;
 };
 

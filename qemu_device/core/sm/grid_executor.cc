@@ -19,7 +19,7 @@ GridExecutor::GridExecutor(const Launch& launch, uint32_t sms, Interpreter& inte
       cta_count_(launch.grid.Count()),
       interpreter_(interpreter),
       memory_(memory),
-      slots_(sms) {
+      slots_(launch.sequential ? 1 : sms) {
   interpreter_.InvalidateCode();
 }
 

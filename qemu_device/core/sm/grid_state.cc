@@ -9,7 +9,7 @@ namespace sm {
 namespace {
 
 constexpr uint64_t kMagic = 0x4449'5247'3430'3154;  // "T104GRID"
-constexpr size_t kLaunchSize = 5 * 8 + 4 * 4 + 6 * 4;
+constexpr size_t kLaunchSize = 5 * 8 + 5 * 4 + 6 * 4;
 constexpr size_t kHeaderSize = 8 + 4 + 4 + kLaunchSize + 8 + 8;
 constexpr size_t kSlotRecordFixed = 4;
 // Cycle counts beyond this are forged: 584 years at 1 GHz would be 2^64.
@@ -27,6 +27,7 @@ void GridExecutor::SaveLaunch(StateWriter& writer) const {
   writer.Value(launch_.shared_bytes);
   writer.Value(launch_.local_bytes);
   writer.Value(launch_.barrier_count);
+  writer.Value(uint32_t{launch_.sequential});
   for (const Dim3& dim : {launch_.grid, launch_.cta}) {
     writer.Value(dim.x);
     writer.Value(dim.y);
@@ -45,6 +46,7 @@ Launch GridExecutor::LoadLaunch(StateReader& reader) {
   launch.shared_bytes = reader.Value<uint32_t>();
   launch.local_bytes = reader.Value<uint32_t>();
   launch.barrier_count = reader.Value<uint32_t>();
+  launch.sequential = reader.Value<uint32_t>() != 0;
   for (Dim3* dim : {&launch.grid, &launch.cta}) {
     dim->x = reader.Value<uint32_t>();
     dim->y = reader.Value<uint32_t>();

@@ -53,6 +53,7 @@ struct Launch {
   uint32_t shared_bytes = 0;
   uint32_t local_bytes = 0;  // per thread; a multiple of 16 (LOW_SIZE rounded up)
   uint32_t barrier_count = 0;
+  bool sequential = false;  // one CTA at a time (SEQUENTIALLY_RUN_CTAS)
   Dim3 grid;
   Dim3 cta;
   uint64_t shared_window = kDefaultSharedWindow;

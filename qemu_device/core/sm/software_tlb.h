@@ -45,9 +45,14 @@ class SoftwareTlb {
   void Flush() { entries_.fill({{kNoTag, kNoTag, kNoTag}, 0}); }
 
  private:
-  static constexpr size_t kEntries = 512;
+  static constexpr size_t kEntryBits = 10;
+  static constexpr size_t kEntries = size_t{1} << kEntryBits;
   static constexpr uint64_t kNoTag = ~uint64_t{0};  // no page starts there
-  static size_t Index(uint64_t va) { return (va / kPageSize) % kEntries; }
+  // Buffers tend to lie at large powers of two from each other; upper bits keep them apart.
+  static size_t Index(uint64_t va) {
+    const uint64_t page = va / kPageSize;
+    return (page ^ page >> kEntryBits) % kEntries;
+  }
 
   std::array<Entry, kEntries> entries_;
 };
