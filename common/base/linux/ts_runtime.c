@@ -98,6 +98,7 @@ void ts_spinlock_destroy(struct ts_spinlock *l)
 }
 
 void ts_spinlock_lock(struct ts_spinlock *l)
+	__acquires(&l->lock)
 {
 	unsigned long flags;
 
@@ -106,6 +107,7 @@ void ts_spinlock_lock(struct ts_spinlock *l)
 }
 
 void ts_spinlock_unlock(struct ts_spinlock *l)
+	__releases(&l->lock)
 {
 	spin_unlock_irqrestore(&l->lock, l->flags);
 }

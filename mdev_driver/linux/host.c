@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * host_abi.h for everything but guest memory and interrupts: DMA memory, the device's BARs, time,
+ * deferred work, the log.
+ */
+#include <linux/delay.h>
+#include <linux/dma-mapping.h>
+#include <linux/io.h>
+#include <linux/sched.h>
+
+#include "compat.h"
+#include "turnstile.h"
+
+int ts_host_dma_alloc(struct ts_host_gpu *gpu, size_t size, struct ts_host_dma *out)
+{
+	dma_addr_t address;
+
+	/* No warning: a guest can cause a request that cannot be met, and then gets an error. */
+	out->cpu = dma_alloc_coherent(&gpu->pdev->dev, size, &address, GFP_KERNEL | __GFP_NOWARN);
+	if (!out->cpu)
+		return -ENOMEM;
+	out->dma = address;
+	return 0;
+}
+
+void ts_host_dma_free(struct ts_host_gpu *gpu, size_t size, const struct ts_host_dma *memory)
+{
+	if (memory->cpu)
+		dma_free_coherent(&gpu->pdev->dev, size, memory->cpu, memory->dma);
+}
+
+uint32_t ts_host_read32(struct ts_host_gpu *gpu, uint32_t offset)
+{
+	return readl(gpu->bar0 + offset);
+}
+
+void ts_host_write32(struct ts_host_gpu *gpu, uint32_t offset, uint32_t value)
+{
+	writel(value, gpu->bar0 + offset);
+}
+
+void ts_host_vram_read(struct ts_host_gpu *gpu, uint64_t offset, void *buffer, size_t length)
+{
+	memcpy_fromio(buffer, gpu->bar1 + offset, length);
+}
+
+void ts_host_vram_write(struct ts_host_gpu *gpu, uint64_t offset, const void *buffer,
+			size_t length)
+{
+	memcpy_toio(gpu->bar1 + offset, buffer, length);
+	/* Out of the write-combining buffers before the register write that makes it count. */
+	wmb();
+}
+
+void ts_host_vram_clear(struct ts_host_gpu *gpu, uint64_t offset, uint64_t length)
+{
+	u8 __iomem *to = gpu->bar1 + offset;
+	u8 __iomem *end = to + length;
+	unsigned int i;
+
+	/*
+	 * Not memset_io: that stores single bytes, and a partition of some GiB is cleared at every
+	 * close. Whole cache lines fill the write-combining buffers.
+	 */
+	while (to < end) {
+		for (i = 0; i < TS_PAGE_SIZE; i += 64, to += 64) {
+			__raw_writeq(0, to);
+			__raw_writeq(0, to + 8);
+			__raw_writeq(0, to + 16);
+			__raw_writeq(0, to + 24);
+			__raw_writeq(0, to + 32);
+			__raw_writeq(0, to + 40);
+			__raw_writeq(0, to + 48);
+			__raw_writeq(0, to + 56);
+		}
+		cond_resched();
+	}
+	/* Out of the write-combining buffers before the partition is given away. */
+	wmb();
+}
+
+uint64_t ts_host_now_ns(void)
+{
+	return ktime_get_ns();
+}
+
+void ts_host_sleep_us(uint32_t microseconds)
+{
+	usleep_range(microseconds, microseconds + microseconds / 4 + 1);
+}
+
+void ts_host_queue_vgpu_work(struct ts_host_vgpu *vgpu)
+{
+	queue_work(vgpu->gpu->queue, &vgpu->work);
+}
+
+void ts_host_queue_gpu_work(struct ts_host_gpu *gpu)
+{
+	queue_work(gpu->queue, &gpu->work);
+}
+
+void ts_host_arm_timer(struct ts_host_gpu *gpu, uint64_t delay_ns)
+{
+	/* Cancel does not wait for a running callback: this may be called from it. */
+	if (!delay_ns)
+		hrtimer_try_to_cancel(&gpu->timer);
+	else
+		hrtimer_start(&gpu->timer, ns_to_ktime(delay_ns), HRTIMER_MODE_REL);
+}
+
+void ts_host_log(struct ts_host_gpu *gpu, struct ts_host_vgpu *vgpu, enum ts_log_level level,
+		 bool limited, const char *line)
+{
+	struct ratelimit_state *limit = vgpu ? &vgpu->log_limit : &gpu->log_limit;
+	struct device *dev = vgpu ? vgpu->vdev.dev : &gpu->pdev->dev;
+
+	if (limited && !___ratelimit(limit, TSL_NAME))
+		return;
+	switch (level) {
+	case TS_LOG_ERROR:
+		dev_err(dev, "%s\n", line);
+		break;
+	case TS_LOG_WARNING:
+		dev_warn(dev, "%s\n", line);
+		break;
+	case TS_LOG_INFO:
+		dev_info(dev, "%s\n", line);
+		break;
+	}
+}
+
+/* The core is null while it is being made: there is nothing to do for it yet. */
+static void tsl_gpu_work(struct work_struct *work)
+{
+	struct ts_gpu *core = READ_ONCE(container_of(work, struct ts_host_gpu, work)->core);
+
+	if (core)
+		ts_gpu_work(core);
+}
+
+static enum hrtimer_restart tsl_gpu_timer(struct hrtimer *timer)
+{
+	struct ts_gpu *core = READ_ONCE(container_of(timer, struct ts_host_gpu, timer)->core);
+
+	if (core)
+		ts_gpu_timer(core);
+	return HRTIMER_NORESTART;
+}
+
+static void tsl_vgpu_work(struct work_struct *work)
+{
+	struct ts_vgpu *core = READ_ONCE(container_of(work, struct ts_host_vgpu, work)->core);
+
+	if (core)
+		ts_vgpu_work(core);
+}
+
+void tsl_host_init_gpu(struct ts_host_gpu *gpu)
+{
+	INIT_WORK(&gpu->work, tsl_gpu_work);
+	tsl_hrtimer_setup(&gpu->timer, tsl_gpu_timer);
+	ratelimit_state_init(&gpu->log_limit, DEFAULT_RATELIMIT_INTERVAL, DEFAULT_RATELIMIT_BURST);
+}
+
+void tsl_host_stop_gpu(struct ts_host_gpu *gpu)
+{
+	/* Work may arm the timer and the timer queue work: twice catches what was in flight. */
+	hrtimer_cancel(&gpu->timer);
+	cancel_work_sync(&gpu->work);
+	hrtimer_cancel(&gpu->timer);
+	cancel_work_sync(&gpu->work);
+}
+
+void tsl_host_init_vgpu(struct ts_host_vgpu *vgpu)
+{
+	INIT_WORK(&vgpu->work, tsl_vgpu_work);
+	ratelimit_state_init(&vgpu->log_limit, DEFAULT_RATELIMIT_INTERVAL, DEFAULT_RATELIMIT_BURST);
+}

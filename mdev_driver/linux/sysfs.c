@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Attributes: of a GPU in /sys/bus/pci/devices/ADDRESS/turnstile, of a vGPU in
+ * /sys/bus/mdev/devices/UUID/turnstile. One value per file.
+ */
+#include <linux/sysfs.h>
+
+#include "turnstile.h"
+
+/* ---- GPU ----------------------------------------------------------------------------------- */
+
+static ssize_t policy_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct ts_host_gpu *gpu = dev_get_drvdata(dev);
+
+	return gpu->core ? sysfs_emit(buf, "%s\n", ts_gpu_policy(gpu->core)) : -EIO;
+}
+
+static ssize_t policy_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			    size_t count)
+{
+	struct ts_host_gpu *gpu = dev_get_drvdata(dev);
+	char name[32];
+	int ret;
+
+	if (!gpu->core)
+		return -EIO;
+	strscpy(name, buf, sizeof(name));
+	ret = ts_gpu_set_policy(gpu->core, strim(name));
+	if (ret == -EINVAL)
+		tsl_log_policies(dev, strim(name));
+	return ret ? ret : count;
+}
+static DEVICE_ATTR_RW(policy);
+
+static ssize_t vram_bytes_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct ts_host_gpu *gpu = dev_get_drvdata(dev);
+	struct ts_gpu_info info;
+
+	if (!gpu->core)
+		return -EIO;
+	ts_gpu_get_info(gpu->core, &info);
+	return sysfs_emit(buf, "%llu\n", info.vram_bytes);
+}
+static DEVICE_ATTR_RO(vram_bytes);
+
+static struct attribute *tsl_gpu_attrs[] = {
+	&dev_attr_policy.attr,
+	&dev_attr_vram_bytes.attr,
+	NULL,
+};
+
+static const struct attribute_group tsl_gpu_group = {
+	.name = TSL_NAME,
+	.attrs = tsl_gpu_attrs,
+};
+
+const struct attribute_group *tsl_gpu_groups[] = { &tsl_gpu_group, NULL };
+
+/* ---- vGPU ---------------------------------------------------------------------------------- */
+
+#define TSL_COUNTER(field) { .name = #field, .offset = offsetof(struct ts_counters, field) }
+
+/* All figures, in the order in which debugfs prints them. */
+const struct tsl_counter tsl_counters[] = {
+	TSL_COUNTER(csr_exits_total),	 TSL_COUNTER(csr_reads),
+	TSL_COUNTER(csr_writes),	 TSL_COUNTER(config_accesses),
+	TSL_COUNTER(submissions),	 TSL_COUNTER(interrupts_injected),
+	TSL_COUNTER(gpu_time_ns),	 TSL_COUNTER(pages_pinned),
+	TSL_COUNTER(pages_pinned_total), TSL_COUNTER(pin_calls),
+	TSL_COUNTER(invalidates),	 TSL_COUNTER(mem_ops),
+	TSL_COUNTER(ptes_translated),	 TSL_COUNTER(faults_forwarded),
+	TSL_COUNTER(pbdma_errors),	 TSL_COUNTER(resets),
+	TSL_COUNTER(memory_bytes),	 TSL_COUNTER(channels),
+};
+
+const unsigned int tsl_n_counters = ARRAY_SIZE(tsl_counters);
+
+static ssize_t tsl_show_counter(struct device *dev, char *buf, size_t offset)
+{
+	struct ts_host_vgpu *vgpu = dev_get_drvdata(dev);
+	struct ts_counters counters;
+
+	ts_vgpu_get_counters(vgpu->core, &counters);
+	return sysfs_emit(buf, "%llu\n", *(u64 *)((u8 *)&counters + offset));
+}
+
+#define TSL_COUNTER_ATTR(field)                                                                    \
+	static ssize_t field##_show(struct device *dev, struct device_attribute *attr, char *buf)  \
+	{                                                                                          \
+		return tsl_show_counter(dev, buf, offsetof(struct ts_counters, field));            \
+	}                                                                                          \
+	static DEVICE_ATTR_RO(field)
+
+TSL_COUNTER_ATTR(csr_exits_total);
+TSL_COUNTER_ATTR(submissions);
+TSL_COUNTER_ATTR(interrupts_injected);
+TSL_COUNTER_ATTR(faults_forwarded);
+TSL_COUNTER_ATTR(gpu_time_ns);
+TSL_COUNTER_ATTR(pages_pinned);
+TSL_COUNTER_ATTR(memory_bytes);
+
+static ssize_t function_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct ts_host_vgpu *vgpu = dev_get_drvdata(dev);
+
+	return sysfs_emit(buf, "%u\n", ts_vgpu_function(vgpu->core));
+}
+static DEVICE_ATTR_RO(function);
+
+static struct attribute *tsl_vgpu_attrs[] = {
+	&dev_attr_csr_exits_total.attr,
+	&dev_attr_submissions.attr,
+	&dev_attr_interrupts_injected.attr,
+	&dev_attr_faults_forwarded.attr,
+	&dev_attr_gpu_time_ns.attr,
+	&dev_attr_pages_pinned.attr,
+	&dev_attr_memory_bytes.attr,
+	&dev_attr_function.attr,
+	NULL,
+};
+
+static const struct attribute_group tsl_vgpu_group = {
+	.name = TSL_NAME,
+	.attrs = tsl_vgpu_attrs,
+};
+
+const struct attribute_group *tsl_vgpu_groups[] = { &tsl_vgpu_group, NULL };
