@@ -235,11 +235,7 @@ Status Fifo::GetStatus(const Channel& channel, tsg_channel_status* out) {
   *out = {};
   out->first = channel.first_error;
   out->error_count = channel.error_count;
-  if (os_.lost()) {
-    out->first.kind = TSG_ERROR_DEVICE_LOST;
-  } else {
-    out->hw_status = PccsrChannel::ReadFrom(os_, channel.on_list.chid).raw();
-  }
+  if (os_.lost()) out->first.kind = TSG_ERROR_DEVICE_LOST;
   return out->first.kind == TSG_ERROR_NONE ? Status::kOk : Status::kIo;
 }
 

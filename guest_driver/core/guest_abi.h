@@ -238,10 +238,13 @@ struct tsg_error {
 struct tsg_channel_status {
   struct tsg_error first; /* first error since creation or recovery; kind NONE: healthy */
   uint32_t error_count;
-  uint32_t hw_status; /* NV_PCCSR_CHANNEL as read now; 0 when lost */
+  uint32_t reserved;
 };
 
-/* -EIO when the channel has an error, else 0; *out is filled in both cases. */
+/*
+ * -EIO when the channel has an error, else 0; *out is filled in both cases. No register access:
+ * errors arrive through tsg_service_errors.
+ */
 int tsg_channel_get_status(struct tsg_channel *channel, struct tsg_channel_status *out);
 /*
  * Brings a channel back to the state after creation, in three steps: tsg_channel_stop takes it off
