@@ -3,8 +3,8 @@
  * Channels. User space submits by itself: it writes GP entries into its ring, GP_PUT into its USERD
  * page and the token into the doorbell page. The kernel makes channels and ends them.
  *
- * USERD is a page of its own per channel, so that a process reaches no other channel's GP_PUT. It is
- * system memory, so that polling GP_GET stays off the bus.
+ * USERD is a page of its own per channel, so that a process reaches no other channel's GP_PUT. It
+ * is system memory, so that polling GP_GET stays off the bus.
  */
 #include <linux/sizes.h>
 
@@ -13,7 +13,7 @@
 #include "ts104_drv.h"
 
 /* The instance block has 40 address bits for USERD. */
-#define TS104_USERD_LIMIT (1ull << 40)
+#define TS104_USERD_LIMIT BIT_ULL(40)
 
 static void ts104_channel_kref_free(struct kref *kref)
 {
@@ -62,6 +62,7 @@ void ts104_channel_close(struct ts104_channel *ch, struct drm_file *file)
 	int ret;
 
 	drm_vma_node_revoke(&ch->userd->shmem.base.vma_node, file);
+	ts104_usage_remove(ch);
 	mutex_lock(&tf->lock);
 	ch->vm->channels--;
 	mutex_unlock(&tf->lock);
@@ -83,8 +84,8 @@ void ts104_channel_close(struct ts104_channel *ch, struct drm_file *file)
 }
 
 /*
- * For waiters: 0 healthy, -EIO it has an error, -ENOENT it was closed. The hardware is asked only if
- * some channel has had an error since the last look, so that waiting costs a vGPU no exits.
+ * For waiters: 0 healthy, -EIO it has an error, -ENOENT it was closed. The hardware is asked only
+ * if some channel has had an error since the last look, so that waiting costs a vGPU no exits.
  */
 int ts104_channel_check(struct ts104_channel *ch)
 {
@@ -125,7 +126,8 @@ static int ts104_pick_runlist(struct ts104_device *ts, u32 engine, u32 *runlist)
 	return least == INT_MAX ? -EOPNOTSUPP : 0;
 }
 
-static struct ts104_bo *ts104_userd_create(struct ts104_device *ts, struct tsg_channel_params *params)
+static struct ts104_bo *ts104_userd_create(struct ts104_device *ts,
+					   struct tsg_channel_params *params)
 {
 	struct ts104_bo *bo = ts104_bo_create(ts, SZ_4K, DRM_TS104_PLACEMENT_SYSMEM);
 
@@ -146,7 +148,8 @@ static struct ts104_bo *ts104_userd_create(struct ts104_device *ts, struct tsg_c
 }
 
 /* The caller's reference of `vm` becomes the channel's, on success only. Within ts104_enter. */
-static struct ts104_channel *ts104_channel_new(struct ts104_device *ts, struct ts104_vm *vm,
+static struct ts104_channel *ts104_channel_new(struct ts104_device *ts, struct ts104_file *tf,
+					       struct ts104_vm *vm,
 					       const struct drm_ts104_channel_create *args)
 {
 	struct tsg_channel_params params = {
@@ -183,7 +186,10 @@ static struct ts104_channel *ts104_channel_new(struct ts104_device *ts, struct t
 	mutex_init(&ch->lock);
 	ch->core = ts104_core_get(ts->core);
 	ch->vm = vm;
+	ch->file = tf;
+	ch->engine = args->engine;
 	ch->runlist = params.runlist;
+	ts104_usage_add(ch);
 	atomic_inc(&ts->runlist_channels[ch->runlist]);
 	return ch;
 
@@ -245,7 +251,7 @@ int ts104_channel_create_ioctl(struct drm_device *drm, void *data, struct drm_fi
 		ret = -ENOENT;
 		goto out;
 	}
-	ch = ts104_channel_new(ts, vm, args);
+	ch = ts104_channel_new(ts, tf, vm, args);
 	if (IS_ERR(ch)) {
 		mutex_lock(&tf->lock);
 		vm->channels--;

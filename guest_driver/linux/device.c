@@ -37,8 +37,8 @@ void ts104_core_put(struct ts104_core *core)
 }
 
 /*
- * Begins a use of the device: 0 and ts->core is set and stays until ts104_exit, or -ENODEV (unplugged)
- * or -EIO (being reset, or did not come back from it). May sleep.
+ * Begins a use of the device: 0 and ts->core is set and stays until ts104_exit, or -ENODEV
+ * (unplugged) or -EIO (being reset, or did not come back from it). May sleep.
  */
 int ts104_enter(struct ts104_device *ts, int *idx)
 {
@@ -113,6 +113,7 @@ int ts104_device_start(struct ts104_device *ts)
 		return -ENODEV;
 	}
 
+	ts104_usage_start(core);
 	down_write(&ts->reset_sem);
 	ts->core = core;
 	up_write(&ts->reset_sem);
@@ -168,12 +169,12 @@ void ts104_device_wedged(struct ts104_core *core)
 
 void ts104_reset_work(struct work_struct *work)
 {
-	struct ts104_device *ts = container_of(to_delayed_work(work), struct ts104_device, reset_work);
+	struct ts104_device *ts = container_of(work, struct ts104_device, reset_work.work);
 	int ret;
 
 	/*
-	 * Comes back through reset_prepare and reset_done. Not the waiting variant: remove holds the
-	 * device's lock while it waits for this work.
+	 * Comes back through reset_prepare and reset_done. Not the waiting variant: remove holds
+	 * the device's lock while it waits for this work.
 	 */
 	ret = pci_try_reset_function(ts->pdev);
 	if (ret == -EAGAIN) {

@@ -106,9 +106,16 @@ static void ts104_show_fdinfo(struct drm_printer *p, struct drm_file *file)
 		[DRM_TS104_PLACEMENT_SYSMEM] = "system",
 	};
 	struct drm_memory_stats stats[ARRAY_SIZE(regions)] = {};
+	struct ts104_device *ts = to_ts104(file->minor->dev);
+	u64 engine_ns[TS104_NUM_ENGINE_KINDS];
 	struct drm_gem_object *obj;
 	unsigned int i;
 	int id;
+
+	ts104_usage_read(ts, file->driver_priv, engine_ns);
+	drm_printf(p, "drm-engine-compute:\t%llu ns\n", engine_ns[DRM_TS104_ENGINE_COMPUTE]);
+	drm_printf(p, "drm-engine-copy:\t%llu ns\n", engine_ns[DRM_TS104_ENGINE_COPY]);
+	drm_printf(p, "drm-engine-capacity-copy:\t%u\n", ts->copy_engines);
 
 	/* drm_show_memory_stats knows one region only; ours are two. */
 	spin_lock(&file->table_lock);

@@ -4,8 +4,8 @@
  *
  * VRAM comes from the core's allocator and is mapped through BAR1, page frames without struct page.
  * System memory is shmem, resident and mapped for DMA from creation on, cached for the CPU: the GPU
- * takes part in its coherence. When the device is reset or goes, its mappings are taken away, and the
- * next touch finds an ordinary page instead of a signal.
+ * takes part in its coherence. When the device is reset or goes, its mappings are taken away, and
+ * the next touch finds an ordinary page instead of a signal.
  */
 #include <linux/highmem.h>
 #include <linux/mm.h>

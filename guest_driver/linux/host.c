@@ -36,8 +36,13 @@ static void ts104_os_vram_read(void *os, u64 offset, void *to, size_t length)
 static void ts104_os_vram_write(void *os, u64 offset, const void *from, size_t length)
 {
 	struct ts104_core *core = os;
+	void __iomem *to = core->ts->bar1 + offset;
 
-	__iowrite32_copy(core->ts->bar1 + offset, from, length / 4);
+	/* Page-table entries are 64 bits wide and may be read by the GPU meanwhile: no halves. */
+	if (IS_ALIGNED(offset | length | (unsigned long)from, 8))
+		__iowrite64_copy(to, from, length / 8);
+	else
+		__iowrite32_copy(to, from, length / 4);
 	/* Out of the write-combining buffers before the register write that refers to it. */
 	wmb();
 }
@@ -60,6 +65,7 @@ static void ts104_os_vram_zero(void *os, u64 offset, u64 length)
 		__raw_writeq(0, to + i);
 	if (i < length)
 		__raw_writel(0, to + i);
+	/* As in ts104_os_vram_write. */
 	wmb();
 }
 

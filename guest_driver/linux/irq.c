@@ -41,9 +41,10 @@ static void ts104_report_error(struct ts104_device *ts, const struct tsg_error *
 	switch (error->kind) {
 	case TSG_ERROR_MMU_FAULT:
 	case TSG_ERROR_ENGINE:
-		dev_notice_ratelimited(dev, "channel %u: %s, %s at 0x%llx, engine %u\n", error->chid,
-				       tsg_fault_type_name(error->type),
-				       tsg_access_type_name(error->access), error->va, error->engine);
+		dev_notice_ratelimited(dev, "channel %u: %s, %s at 0x%llx, engine %u\n",
+				       error->chid, tsg_fault_type_name(error->type),
+				       tsg_access_type_name(error->access), error->va,
+				       error->engine);
 		break;
 	case TSG_ERROR_PBDMA:
 		dev_notice_ratelimited(dev, "channel %u: bad push buffer, PBDMA interrupts %08x %08x, method %08x data %08x\n",
@@ -116,8 +117,8 @@ int ts104_irq_init(struct ts104_device *ts)
 	for (i = 0; i < count; i++) {
 		ts->irqs[i].ts = ts;
 		ts->irqs[i].vector = pdev->msix_enabled ? i : -1;
-		ret = pci_request_irq(pdev, i, ts104_irq, ts104_irq_thread, &ts->irqs[i], "ts104-%s-%d",
-				      pci_name(pdev), i);
+		ret = pci_request_irq(pdev, i, ts104_irq, ts104_irq_thread, &ts->irqs[i],
+				      "ts104-%s-%d", pci_name(pdev), i);
 		if (ret) {
 			ts104_irq_fini(ts);
 			return ret;

@@ -27,8 +27,8 @@ static int ts104_map_bars(struct ts104_device *ts)
 
 	ts->bar0 = pcim_iomap(pdev, TS104_PCI_BAR0_INDEX, 0);
 	/*
-	 * VRAM is write-combining for the kernel and for user space alike: it lies across PCIe, where
-	 * a cached copy would not notice what the GPU writes.
+	 * VRAM is write-combining for the kernel and for user space alike: it lies across PCIe,
+	 * where a cached copy would not notice what the GPU writes.
 	 */
 	ts->bar1 = devm_ioremap_wc(&pdev->dev, ts->bar1_phys, ts->bar1_size);
 	return ts->bar0 && ts->bar1 ? 0 : -ENOMEM;
@@ -45,6 +45,8 @@ static int ts104_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	ts->pdev = pdev;
 	init_rwsem(&ts->reset_sem);
 	init_waitqueue_head(&ts->event_wq);
+	mutex_init(&ts->usage_lock);
+	INIT_LIST_HEAD(&ts->usage_channels);
 	INIT_DELAYED_WORK(&ts->reset_work, ts104_reset_work);
 	pci_set_drvdata(pdev, ts);
 

@@ -7,11 +7,12 @@
  *
  * Locks, outermost first:
  *   ts104_device.reset_sem   read: whoever uses the device; write: stop and start of the device.
- *                            No access to user memory under it: page faults of our mappings take it.
+ *                            No access to user memory under it: faults of our mappings take it.
  *   ts104_file.lock          the tables of VMs and channels against each other
  *   ts104_vm.lock            the bookkeeping of one address space
  *   dma_resv of GEM objects  as drm_gpuvm wants it, through drm_exec
  *   ts104_channel.lock       one channel's core object
+ *   ts104_device.usage_lock  engine time of the clients
  *   the core's own           core/guest_abi.h, TSG_RANK_*
  */
 #ifndef TS104_DRV_H
@@ -40,6 +41,9 @@
 /* Caps per open file: what the hardware has would otherwise go to whoever asks first. */
 #define TS104_MAX_VMS 256
 #define TS104_MAX_CHANNELS 128
+
+/* Values of enum drm_ts104_engine. */
+#define TS104_NUM_ENGINE_KINDS 2
 
 /* mmap offset of the doorbell page: below all offsets of GEM objects. */
 #define TS104_DOORBELL_MMAP_OFFSET 0x10000ull
@@ -91,6 +95,12 @@ struct ts104_device {
 	atomic_t event_seq;
 
 	atomic_t runlist_channels[TSG_NUM_RUNLISTS];
+
+	/* usage.c */
+	struct mutex usage_lock;	/* the next two, and engine_ns of all files */
+	struct list_head usage_channels;
+	u64 usage_time[TSG_NUM_RUNLISTS];
+	u32 copy_engines;
 };
 
 static inline struct ts104_device *to_ts104(struct drm_device *drm)
@@ -99,10 +109,11 @@ static inline struct ts104_device *to_ts104(struct drm_device *drm)
 }
 
 struct ts104_file {
-	struct mutex lock;
+	struct mutex lock;	/* vms and channels against each other */
 	struct xarray vms;
 	struct xarray channels;
 	struct page *dummy;	/* behind the doorbell mapping when the device is gone */
+	u64 engine_ns[TS104_NUM_ENGINE_KINDS];
 };
 
 /* Both placements; a VRAM object uses of shmem only the GEM object in it. */
@@ -124,7 +135,7 @@ struct ts104_vm {
 	struct kref kref;
 	struct ts104_core *core;
 	struct tsg_vm *tsg;
-	struct mutex lock;
+	struct mutex lock;		/* gpuvm and dead_vas */
 	struct list_head dead_vas;	/* unmapped, but the TLB may still know them */
 	unsigned int channels;		/* under ts104_file.lock */
 	struct list_head limbo_link;
@@ -143,9 +154,14 @@ struct ts104_channel {
 	struct ts104_vm *vm;
 	struct ts104_bo *userd;
 	u32 runlist;
-	struct mutex lock;
+	struct mutex lock;		/* tsg */
 	struct tsg_channel *tsg;	/* not to be used once closed */
 	bool closed;			/* under lock; a peek without it by READ_ONCE */
+	struct ts104_file *file;	/* not to be used once closed */
+	u32 engine;			/* enum drm_ts104_engine */
+	struct list_head usage_link;
+	u32 usage_gp_get;
+	bool usage_active;
 	int checked_seq;		/* core->error_seq at which the channel was found healthy */
 	struct list_head limbo_link;
 };
@@ -203,6 +219,12 @@ int ts104_channel_create_ioctl(struct drm_device *drm, void *data, struct drm_fi
 int ts104_channel_destroy_ioctl(struct drm_device *drm, void *data, struct drm_file *file);
 int ts104_channel_status_ioctl(struct drm_device *drm, void *data, struct drm_file *file);
 int ts104_channel_reset_ioctl(struct drm_device *drm, void *data, struct drm_file *file);
+
+/* usage.c */
+void ts104_usage_start(struct ts104_core *core);
+void ts104_usage_add(struct ts104_channel *ch);
+void ts104_usage_remove(struct ts104_channel *ch);
+void ts104_usage_read(struct ts104_device *ts, struct ts104_file *tf, u64 *engine_ns);
 
 /* wait.c */
 int ts104_wait_ioctl(struct drm_device *drm, void *data, struct drm_file *file);

@@ -3,8 +3,8 @@
  * Address spaces. drm_gpuvm keeps what is bound where and splits bindings; the core writes the page
  * tables. Binding is synchronous: when the ioctl returns the GPU sees the result.
  *
- * What is unbound stays allocated until the GPU's TLB has been flushed (dead_vas). If the flush fails
- * it goes to the core's limbo until the device has been reset.
+ * What is unbound stays allocated until the GPU's TLB has been flushed (dead_vas). If the flush
+ * fails it goes to the core's limbo until the device has been reset.
  */
 #include <linux/scatterlist.h>
 #include <linux/slab.h>
@@ -73,7 +73,8 @@ void ts104_vas_free(struct list_head *vas)
 }
 
 /* System memory as the device sees it: neighbours in DMA space become one extent. */
-static struct tsg_extent *ts104_sysmem_extents(struct ts104_bo *bo, u64 offset, u64 size, u32 *count)
+static struct tsg_extent *ts104_sysmem_extents(struct ts104_bo *bo, u64 offset, u64 size,
+					       u32 *count)
 {
 	struct sg_table *sgt = bo->shmem.sgt;
 	struct tsg_extent *extents, *last = NULL;
@@ -153,7 +154,7 @@ static int ts104_step_map(struct drm_gpuva_op *op, void *priv)
 	return 0;
 }
 
-/* What stays on either side keeps its page-table entries: only the range between them is cleared. */
+/* What stays on either side keeps its page-table entries: only what lies between is cleared. */
 static int ts104_step_remap(struct drm_gpuva_op *op, void *priv)
 {
 	struct ts104_bind *bind = priv;
@@ -347,8 +348,8 @@ static void ts104_vm_to_limbo(struct ts104_vm *vm)
 }
 
 /*
- * The last user is gone. Unlike an unmap this must not fail: the page tables go as a whole, and what
- * was bound is freed once no TLB entry is left.
+ * The last user is gone. Unlike an unmap this must not fail: the page tables go as a whole, and
+ * what was bound is freed once no TLB entry is left.
  */
 static void ts104_vm_release(struct kref *kref)
 {
