@@ -125,7 +125,7 @@ TEST(HashMapTest, MoveLeavesSourceEmptyAndUsable) {
   HashMap<int> first;
   ASSERT_EQ(first.TryInsert(1, 1), Status::kOk);
   HashMap<int> second = std::move(first);
-  EXPECT_EQ(first.Find(1), nullptr);
+  EXPECT_EQ(first.Find(1), nullptr);  // NOLINT(bugprone-use-after-move): what is tested
   EXPECT_EQ(*second.Find(1), 1);
   EXPECT_EQ(first.TryInsert(3, 3), Status::kOk);
 }

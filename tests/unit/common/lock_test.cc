@@ -36,6 +36,7 @@ int CountWithFourThreads() {
   Counter<L> counter;
   EXPECT_EQ(counter.Init(0), Status::kOk);
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&counter] {
       for (int i = 0; i < 10000; ++i) counter.Add();
@@ -101,7 +102,7 @@ TEST(LockDeathTest, FallingRankTraps) {
   ASSERT_EQ(low.Init(1), Status::kOk);
   ASSERT_EQ(high.Init(2), Status::kOk);
   const MutexGuard guard(high);
-  EXPECT_DEATH(low.Acquire(), "taking rank 1 while holding rank 2");
+  EXPECT_DEATH({ const MutexGuard wrong(low); }, "taking rank 1 while holding rank 2");
 }
 
 TEST(LockDeathTest, EqualRankTraps) {
@@ -110,12 +111,12 @@ TEST(LockDeathTest, EqualRankTraps) {
   ASSERT_EQ(first.Init(3), Status::kOk);
   ASSERT_EQ(second.Init(3), Status::kOk);
   const MutexGuard guard(first);
-  EXPECT_DEATH(second.Acquire(), "taking rank 3 while holding rank 3");
+  EXPECT_DEATH({ const MutexGuard wrong(second); }, "taking rank 3 while holding rank 3");
 }
 
 TEST(LockDeathTest, UseWithoutInitTraps) {
   Mutex mutex;
-  EXPECT_DEATH(mutex.Acquire(), "handle_ != nullptr");
+  EXPECT_DEATH({ const MutexGuard guard(mutex); }, "handle_ != nullptr");
 }
 
 }  // namespace

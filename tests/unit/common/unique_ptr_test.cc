@@ -36,7 +36,7 @@ TEST(UniquePtrTest, MoveLeavesSourceEmpty) {
   int destroyed = 0;
   UniquePtr<Spider> first = *MakeUnique<Spider>(destroyed);
   UniquePtr<Spider> second = std::move(first);
-  EXPECT_FALSE(first);
+  EXPECT_FALSE(first);  // NOLINT(bugprone-use-after-move): what is tested
   EXPECT_TRUE(second);
   EXPECT_EQ(destroyed, 0);
 }

@@ -122,7 +122,7 @@ TEST(VectorTest, FreesEverything) {
 TEST(VectorTest, MoveLeavesSourceEmptyAndUsable) {
   Vector<int> first = Numbers(3);
   const Vector<int> second = std::move(first);
-  EXPECT_TRUE(first.empty());
+  EXPECT_TRUE(first.empty());  // NOLINT(bugprone-use-after-move): what is tested
   EXPECT_EQ(first.TryPushBack(7), Status::kOk);
   EXPECT_EQ(second.size(), 3u);
 }

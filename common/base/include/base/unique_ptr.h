@@ -53,7 +53,6 @@ class UniquePtr {
 
   // Destroys the object and takes over `object`. Taking over what is owned already changes nothing.
   void reset(T* object = nullptr) {
-    static_assert(sizeof(T) > 0, "cannot delete an incomplete type");
     T* old = std::exchange(object_, object);
     if (old != object) delete old;
   }

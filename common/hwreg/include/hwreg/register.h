@@ -17,7 +17,7 @@
 // and are used so:
 //
 //   RunlistSubmit submit;                                       // all bits 0
-//   submit.Set<RunlistSubmit::Length>(3).Set<RunlistSubmit::Target>(RunlistSubmit::Target::kVidMem);
+//   submit.Set<RunlistSubmit::Length>(3).Set<RunlistSubmit::Target>(0);
 //   submit.WriteTo(mmio, 0);                                    // mmio.Write32(Offset(0), raw)
 //   auto now = RunlistSubmit::ReadFrom(mmio, 0);
 //

@@ -104,7 +104,7 @@ class RegisterMap {
     if (offset % 4 != 0 || offset / kPageBytes >= directory_.size()) return {};
     const uint16_t page = directory_.data()[offset / kPageBytes];
     if (page == kNoPage) return {};
-    const uint32_t slot = pages_.data()[page * kPageEntries + offset % kPageBytes / 4];
+    const uint32_t slot = pages_.data()[size_t{page} * kPageEntries + offset % kPageBytes / 4];
     if (slot == kNoSlot) return {};
     const Slot& entry = slots_.data()[slot];
     return {&table_[entry.entry], slot - first_slot_.data()[entry.entry], slot};
