@@ -92,7 +92,7 @@ def check_file(path, text):
         errors += check_line(path, number, line)
         if path.suffix in CXX_SUFFIXES:
             errors += check_cxx_line(path, number, line)
-    if path.suffix == ".h" and not re.search(r"^#(pragma once|ifndef \w+_H_?$)", text, re.M):
+    if path.suffix == ".h" and not re.search(r"^#(pragma once|ifndef \w+_H_*$|if !defined\()", text, re.M):
         errors.append(f"{path}:1: header without #pragma once or guard")
     if len(lines) > LONG_FILE:
         warnings.append(f"{path}: {len(lines)} lines, more than {LONG_FILE} need a reason")

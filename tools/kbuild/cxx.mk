@@ -21,7 +21,8 @@
 ts_root := $(abspath $(src)/..)
 
 # For C and C++ alike (_c_flags takes ccflags-y in).
-ccflags-y += -I$(ts_root)/common/base/include -I$(ts_root)/common/base/linux
+ccflags-y += -I$(ts_root) -I$(ts_root)/common/base/include
+ccflags-y += -I$(ts_root)/common/base/linux
 ccflags-y += -I$(ts_root)/common/base/src -I$(ts_root)/common/hwreg/include
 ccflags-y += -I$(ts_root)/common/ts104/include -I$(abspath $(src))
 # TURNSTILE_WERROR=1: warnings are errors, in our files. For CI; not for a user's newer compiler.

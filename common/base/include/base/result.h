@@ -15,23 +15,25 @@
 
 namespace base {
 
-enum class [[nodiscard]] Status : uint8_t{
-    kOk = 0,
-    kInvalidArgument,  // malformed, whatever the state is
-    kNoMemory,         // an allocation failed
-    kNoSpace,          // a fixed capacity is used up
-    kNotFound,
-    kExists,
-    kBusy,   // somebody else holds it; retrying now is useless
-    kFault,  // an address does not translate
-    kPermission,
-    kOutOfRange,
-    kNotSupported,
-    kTimeout,
-    kIo,     // the hardware reported a failure
-    kAgain,  // try again: nothing was done
-    kCancelled,
+// clang-format off
+enum class [[nodiscard]] Status : uint8_t {
+  kOk = 0,
+  kInvalidArgument,  // malformed, whatever the state is
+  kNoMemory,         // an allocation failed
+  kNoSpace,          // a fixed capacity is used up
+  kNotFound,
+  kExists,
+  kBusy,   // somebody else holds it; retrying now is useless
+  kFault,  // an address does not translate
+  kPermission,
+  kOutOfRange,
+  kNotSupported,
+  kTimeout,
+  kIo,     // the hardware reported a failure
+  kAgain,  // try again: nothing was done
+  kCancelled,
 };
+// clang-format on
 
 inline constexpr size_t kStatusCount = static_cast<size_t>(Status::kCancelled) + 1;
 
@@ -57,6 +59,19 @@ constexpr const char* StatusName(Status status) {
   return "unknown";
 }
 
+template <typename T>
+class Result;
+
+namespace internal {
+
+// What a Result<T> holding a value can be made of: not itself, and not what means an error.
+template <typename U, typename T>
+concept MakesValue =
+    std::is_constructible_v<T, U> && !std::is_same_v<std::remove_cvref_t<U>, Result<T>> &&
+    !std::is_same_v<std::remove_cvref_t<U>, Status>;
+
+}  // namespace internal
+
 // A T, or the Status that says why there is none. T may be move-only; for a reference use T*.
 //
 //   Result<UniquePtr<Channel>> channel = Channel::Create(id);
@@ -74,11 +89,8 @@ class [[nodiscard]] Result {
   constexpr Result(Status error) : status_(error) { TS_CHECK(error != Status::kOk); }
 
   // From anything that T can be made of.
-  template <typename U = T>
-  requires(std::is_constructible_v<T, U&&> && !std::is_same_v<std::remove_cvref_t<U>, Result> &&
-           !std::is_same_v<std::remove_cvref_t<U>,
-                           Status>) constexpr explicit(!std::is_convertible_v<U&&, T>)
-      Result(U&& value)
+  template <internal::MakesValue<T> U = T>
+  constexpr explicit(!std::is_convertible_v<U&&, T>) Result(U&& value)
       : value_(std::in_place, std::forward<U>(value)) {}
 
   constexpr bool ok() const { return status_ == Status::kOk; }

@@ -12,6 +12,13 @@
 
 namespace base {
 
+namespace internal {
+
+template <typename U, typename T>
+concept DerivedFrom = std::is_convertible_v<U*, T*> && !std::is_same_v<U, T>;
+
+}  // namespace internal
+
 // Sole owner of one heap object. For arrays see DynArray in vector.h.
 template <typename T>
 class UniquePtr {
@@ -33,10 +40,8 @@ class UniquePtr {
   }
 
   // To a base class; it needs a virtual destructor, else the delete would be undefined.
-  template <typename U>
-  requires(std::is_convertible_v<U*, T*> &&
-           !std::is_same_v<U, T>) constexpr UniquePtr(UniquePtr<U>&& other) noexcept
-      : object_(other.release()) {
+  template <internal::DerivedFrom<T> U>
+  constexpr UniquePtr(UniquePtr<U>&& other) noexcept : object_(other.release()) {
     static_assert(std::has_virtual_destructor_v<T> || std::is_same_v<std::remove_cv_t<T>, U>);
   }
 
