@@ -74,8 +74,8 @@ void BM_Sgemm(benchmark::State& state) {
   for (uint64_t i = 0; i < uint64_t{2} * size * size; ++i) {
     machine.memory().Put(kData + 4 * i, static_cast<float>(i % 17) * 0.25f);
   }
-  machine.SetArguments(ts104_sgemm_args{kData, kData + bytes, kData + 2 * bytes, size, size, size,
-                                        1.0f, 0.0f, 0});
+  machine.SetArguments(
+      ts104_sgemm_args{kData, kData + bytes, kData + 2 * bytes, size, size, size, 1.0f, 0.0f, 0});
   uint64_t instructions = 0;
   for (auto _ : state) instructions += machine.Run({size / 32, size / 32, 1}, {32, 8, 1});
   Report(state, instructions);
@@ -86,8 +86,7 @@ void BM_Vecadd(benchmark::State& state) {
   constexpr uint64_t kCount = 1 << 20;
   Machine machine("vecadd");
   machine.memory().Map(kData, 12 * kCount);
-  machine.SetArguments(
-      ts104_vecadd_args{kData, kData + 4 * kCount, kData + 8 * kCount, kCount});
+  machine.SetArguments(ts104_vecadd_args{kData, kData + 4 * kCount, kData + 8 * kCount, kCount});
   uint64_t instructions = 0;
   for (auto _ : state) instructions += machine.Run({64, 1, 1}, {256, 1, 1});
   Report(state, instructions);
@@ -109,8 +108,8 @@ void BM_Sha256Leaves(benchmark::State& state) {
   constexpr uint64_t kCount = 1 << 20;
   Machine machine("sha256_tree");
   machine.memory().Map(kData, kCount + 32 * 1024);
-  machine.SetArguments(ts104_sha256_tree_args{kData, kData + kCount, kCount, 1024,
-                                              TS104_SHA256_MODE_LEAVES});
+  machine.SetArguments(
+      ts104_sha256_tree_args{kData, kData + kCount, kCount, 1024, TS104_SHA256_MODE_LEAVES});
   uint64_t instructions = 0;
   for (auto _ : state) instructions += machine.Run({8, 1, 1}, {128, 1, 1});
   Report(state, instructions);

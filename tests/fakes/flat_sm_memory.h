@@ -61,7 +61,8 @@ class FlatSmMemory : public sm::SmMemory {
   template <typename T>
   T Get(uint64_t va) {
     T value;
-    for (size_t i = 0; i < sizeof(T); ++i) std::as_writable_bytes(std::span(&value, 1))[i] = *Byte(va + i);
+    for (size_t i = 0; i < sizeof(T); ++i)
+      std::as_writable_bytes(std::span(&value, 1))[i] = *Byte(va + i);
     return value;
   }
 
@@ -140,8 +141,7 @@ inline LoadedProgram LoadProgram(FlatSmMemory& memory, uint64_t va,
     if (type == 1) {  // PT_LOAD
       const auto address = read(header + 16, uint64_t{});
       memory.Map(va + address, read(header + 40, uint64_t{}));
-      memory.Copy(va + address,
-                  std::as_bytes(elf.subspan(offset, read(header + 32, uint64_t{}))));
+      memory.Copy(va + address, std::as_bytes(elf.subspan(offset, read(header + 32, uint64_t{}))));
     } else if (type == 4) {  // PT_NOTE
       program.shared_bytes = read(offset + 24, uint32_t{});
       program.local_bytes = read(offset + 28, uint32_t{});

@@ -59,9 +59,10 @@ CtaView Cta::MakeView(uint64_t start_cycle) {
   view.cta = index_;
   view.sm = sm_;
   view.start_cycle = start_cycle;
-  view.shared = MemoryWindow(launch_.shared_window, launch_.shared_bytes);
+  view.shared = MemoryWindow(launch_.shared_window, launch_.shared_bytes, 0);
   view.shared_memory = shared_.data();
-  view.local = MemoryWindow(launch_.local_window, launch_.local_bytes);
+  // A stack that overruns runs into the guard.
+  view.local = MemoryWindow(launch_.local_window, launch_.local_bytes, kWindowExtent);
   return view;
 }
 

@@ -20,7 +20,8 @@ static_assert(std::endian::native == std::endian::little, "GPU memory is little 
 class MemoryWindow {
  public:
   MemoryWindow() = default;
-  MemoryWindow(uint64_t base, uint32_t size) : base_(base) {
+  // `guard`: as many addresses below `base` belong to the window too, and to no memory.
+  MemoryWindow(uint64_t base, uint32_t size, uint64_t guard) : base_(base), guard_(guard) {
     for (uint32_t log = 0; log < starts_.size(); ++log) {
       const uint32_t bytes = uint32_t{1} << log;
       starts_[log] = size < bytes ? 0 : size - bytes + 1;
@@ -34,10 +35,11 @@ class MemoryWindow {
     return offset < starts_[std::countr_zero(kSize)];
   }
   // Is `va` in the address range reserved for the window, inside the memory or not?
-  bool Covers(uint64_t va) const { return va - base_ < kWindowExtent; }
+  bool Covers(uint64_t va) const { return va - base_ + guard_ < kWindowExtent + guard_; }
 
  private:
   uint64_t base_ = 0;
+  uint64_t guard_ = 0;
   std::array<uint32_t, 4> starts_{};  // by log2 of the size: how many offsets an access may have
 };
 

@@ -10,7 +10,10 @@ bool WindowFits(uint64_t base) {
   return (base & kPageMask) == 0 && base <= kVaLimit - kWindowExtent;
 }
 
-bool Overlap(uint64_t a, uint64_t b) { return (a > b ? a - b : b - a) < kWindowExtent; }
+// The local window's guard lies below it.
+bool Overlap(uint64_t shared, uint64_t local) {
+  return local >= shared ? local - shared < 2 * kWindowExtent : shared - local < kWindowExtent;
+}
 
 }  // namespace
 

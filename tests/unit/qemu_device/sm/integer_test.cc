@@ -20,8 +20,8 @@ struct RegisterCase {
   uint64_t expected;
 };
 
-class RegisterOperation : public InterpreterTest, public testing::WithParamInterface<RegisterCase> {
-};
+class RegisterOperation : public InterpreterTest,
+                          public testing::WithParamInterface<RegisterCase> {};
 
 TEST_P(RegisterOperation, GivesTheManualsResult) {
   const RegisterCase& c = GetParam();

@@ -33,9 +33,9 @@ class InterpreterTest : public testing::Test {
     view_.cta = {4, 5, 6};
     view_.sm = 3;
     view_.start_cycle = 1000;
-    view_.shared = sm::MemoryWindow(kShared, kSharedBytes);
+    view_.shared = sm::MemoryWindow(kShared, kSharedBytes, 0);
     view_.shared_memory = shared_.data();
-    view_.local = sm::MemoryWindow(kLocal, kLocalBytes);
+    view_.local = sm::MemoryWindow(kLocal, kLocalBytes, sm::kWindowExtent);
     view_.local_memory = kLocalMemory;
     launch_.cta = {7, 8, 9};
     launch_.grid = {10, 11, 12};

@@ -31,9 +31,12 @@ TEST_P(LoadTest, ExtendsAsTheManualSaysInEveryKindOfMemory) {
 }
 
 constexpr LoadCase kLoadCases[] = {
-    {"lb", 0, 0xffffffffffffffff}, {"lh", 1, 0xffffffffffffeeff},
-    {"lw", 2, 0xffffffffccddeeff}, {"ld", 3, 0x8899aabbccddeeff},
-    {"lbu", 4, 0xff},              {"lhu", 5, 0xeeff},
+    {"lb", 0, 0xffffffffffffffff},
+    {"lh", 1, 0xffffffffffffeeff},
+    {"lw", 2, 0xffffffffccddeeff},
+    {"ld", 3, 0x8899aabbccddeeff},
+    {"lbu", 4, 0xff},
+    {"lhu", 5, 0xeeff},
     {"lwu", 6, 0xccddeeff},
 };
 INSTANTIATE_TEST_SUITE_P(Isa, LoadTest, testing::ValuesIn(kLoadCases));
@@ -201,6 +204,7 @@ TEST_F(MemoryTest, LocalMemoryIsGmmuMemoryBehindTheWindow) {
   const sm::StopRecord& stop = ExecuteToStop({Sd(kT1, kT0, 256)});
   EXPECT_EQ(stop.exception, sm::ExceptionKind::kLocalOutOfRange);
   EXPECT_EQ(stop.address, kLocal + 256);
+  EXPECT_EQ(ExecuteToStop({Sd(kT1, kT0, -8)}).exception, sm::ExceptionKind::kLocalOutOfRange);
 }
 
 TEST_F(MemoryTest, LocalMemoryThatIsNotMappedFaultsAtItsRealAddress) {
@@ -277,8 +281,7 @@ TEST_F(MemoryTest, AtomicBeyondAWindowIsAnException) {
   EXPECT_EQ(ExecuteToStop({AmoAddW(kT1, kT0, kT2)}).exception,
             sm::ExceptionKind::kSharedOutOfRange);
   thread_.x[kT0] = kLocal + 256;
-  EXPECT_EQ(ExecuteToStop({AmoAddW(kT1, kT0, kT2)}).exception,
-            sm::ExceptionKind::kLocalOutOfRange);
+  EXPECT_EQ(ExecuteToStop({AmoAddW(kT1, kT0, kT2)}).exception, sm::ExceptionKind::kLocalOutOfRange);
 }
 
 TEST_F(MemoryTest, StoreConditionalSucceedsOnceAfterLoadReserved) {

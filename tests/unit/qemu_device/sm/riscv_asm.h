@@ -41,9 +41,15 @@ constexpr uint32_t Slli(uint32_t rd, uint32_t rs1, int32_t shift) {
 constexpr uint32_t Add(uint32_t rd, uint32_t rs1, uint32_t rs2) {
   return R(0, rs2, rs1, 0, rd, 0x33);
 }
-constexpr uint32_t Beq(uint32_t rs1, uint32_t rs2, int32_t offset) { return B(offset, rs2, rs1, 0); }
-constexpr uint32_t Bne(uint32_t rs1, uint32_t rs2, int32_t offset) { return B(offset, rs2, rs1, 1); }
-constexpr uint32_t Blt(uint32_t rs1, uint32_t rs2, int32_t offset) { return B(offset, rs2, rs1, 4); }
+constexpr uint32_t Beq(uint32_t rs1, uint32_t rs2, int32_t offset) {
+  return B(offset, rs2, rs1, 0);
+}
+constexpr uint32_t Bne(uint32_t rs1, uint32_t rs2, int32_t offset) {
+  return B(offset, rs2, rs1, 1);
+}
+constexpr uint32_t Blt(uint32_t rs1, uint32_t rs2, int32_t offset) {
+  return B(offset, rs2, rs1, 4);
+}
 
 // Memory.
 constexpr uint32_t Lw(uint32_t rd, uint32_t rs1, int32_t imm) { return I(imm, rs1, 2, rd, 0x03); }
