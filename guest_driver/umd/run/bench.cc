@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//
+// Loads for comparing a vGPU with a bare TS104: bound by the GPU, mixed, bound by submission.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+
+#include "ts104_programs.h"
+#include "workloads.h"
+
+namespace ts104_run {
+
+namespace {
+
+using libts104::Buffer;
+using libts104::Dim3;
+using libts104::Event;
+using libts104::Placement;
+using libts104::Program;
+using libts104::Stream;
+
+constexpr size_t kInFlight = 32;
+
+// Calls `submit` until the time is up, with a bounded number of submissions in flight.
+template <typename Submit>
+uint64_t Repeat(Session& session, Submit&& submit, double* elapsed) {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+  std::deque<Event> events;
+  uint64_t count = 0;
+  while (seconds() < session.options().seconds) {
+    events.push_back(submit());
+    ++count;
+    if (events.size() < kInFlight) continue;
+    session.stream().Wait(events.front(), session.timeout_ns());
+    events.pop_front();
+  }
+  session.stream().Synchronize(session.timeout_ns());
+  *elapsed = seconds();
+  return count;
+}
+
+void GpuBound(Session& session, BenchResult* result) {
+  const uint32_t n = std::max(session.options().matrix, 32u);
+  const uint64_t bytes = uint64_t{n} * n * 4;
+  const Program program = session.Load("sgemm");
+  const Buffer a = session.Input(bytes);
+  const Buffer b = session.Input(bytes);
+  const Buffer c = session.Output(bytes);
+  ts104_sgemm_args args = {};
+  args.a = a.va();
+  args.b = b.va();
+  args.c = c.va();
+  args.m = args.n = args.k = n;
+  args.alpha = 1;
+  const uint32_t tiles = (n + TS104_SGEMM_TILE - 1) / TS104_SGEMM_TILE;
+  result->operations = Repeat(
+      session,
+      [&] {
+        session.stream().Launch(program, {tiles, tiles, 1},
+                                {TS104_SGEMM_TILE, TS104_SGEMM_CTA_ROWS, 1}, args);
+        return session.stream().Submit();
+      },
+      &result->seconds);
+  result->gigaflops = 2e-9 * n * n * n * static_cast<double>(result->operations) / result->seconds;
+}
+
+// Upload, compute, download; system memory on one side whatever the placement is.
+void Mixed(Session& session, BenchResult* result) {
+  constexpr uint64_t kCount = 65536;
+  constexpr uint64_t kBytes = kCount * 4;
+  const Program program = session.Load("saxpy");
+  const Buffer host_x = session.device().Alloc(kBytes, Placement::kSysmem);
+  const Buffer host_y = session.device().Alloc(kBytes, Placement::kSysmem);
+  const Buffer x = session.Output(kBytes);
+  const Buffer y = session.Output(kBytes);
+  const ts104_saxpy_args args = {x.va(), y.va(), kCount, 0.5f, 0};
+  result->operations = Repeat(
+      session,
+      [&] {
+        Stream& stream = session.stream();
+        stream.Copy(x.va(), host_x.va(), kBytes);
+        stream.Copy(y.va(), host_y.va(), kBytes);
+        stream.Launch(program, {64, 1, 1}, {128, 1, 1}, args);
+        stream.Copy(host_y.va(), y.va(), kBytes);
+        return stream.Submit();
+      },
+      &result->seconds);
+  result->megabytes_per_s =
+      3e-6 * kBytes * static_cast<double>(result->operations) / result->seconds;
+}
+
+void SubmissionBound(Session& session, BenchResult* result) {
+  constexpr uint64_t kCount = 64;
+  const Program program = session.Load("vecadd");
+  const Buffer a = session.Input(kCount * 4);
+  const Buffer b = session.Input(kCount * 4);
+  const Buffer c = session.Output(kCount * 4);
+  const ts104_vecadd_args args = {a.va(), b.va(), c.va(), kCount};
+  result->operations = Repeat(
+      session,
+      [&] {
+        session.stream().Launch(program, {1, 1, 1}, {32, 1, 1}, args);
+        return session.stream().Submit();
+      },
+      &result->seconds);
+}
+
+struct Entry {
+  const char* name;
+  void (*run)(Session&, BenchResult*);
+};
+constexpr Entry kBenches[] = {{"gpu", GpuBound}, {"mixed", Mixed}, {"submit", SubmissionBound}};
+
+}  // namespace
+
+std::vector<std::string> AllBenches() {
+  std::vector<std::string> names;
+  for (const Entry& entry : kBenches) names.emplace_back(entry.name);
+  return names;
+}
+
+bool IsBench(const std::string& name) {
+  return std::any_of(std::begin(kBenches), std::end(kBenches),
+                     [&](const Entry& entry) { return name == entry.name; });
+}
+
+BenchResult RunBench(libts104::Device& device, const Options& options, const std::string& name) {
+  BenchResult result;
+  result.name = name;
+  Session session(device, options);
+  for (const Entry& entry : kBenches) {
+    if (name == entry.name) entry.run(session, &result);
+  }
+  result.submissions = session.stream().counters().submissions;
+  result.gpu_time_ns = session.stream().counters().gpu_time_ns;
+  return result;
+}
+
+}  // namespace ts104_run
