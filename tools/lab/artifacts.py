@@ -7,7 +7,7 @@ _HERE = pathlib.Path(__file__).parent
 _REPO = _HERE.parents[1]
 
 # Python that runs inside L1.
-_L1_PYTHON = ("l1/l2.py", "l1/vgpu.py", "cpio.py", "dmesg.py")
+_L1_PYTHON = ("l1/l2.py", "l1/vgpu.py", "l1/demo.py", "cpio.py", "dmesg.py")
 
 _DEVICE_DEFAULTS = {"vram": "1G"}
 

@@ -29,10 +29,11 @@ from errors import LabError
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
 
-_SOURCES = (
-    "common mdev_driver guest_driver qemu_device tools tests meson.build meson_options.txt"
-).split()
-_NOT_COMPILED = re.compile(r"^(tools/lab/|tests/(boot|guest|libvirt)/)|\.md$")
+# What a build is made of, and so is keyed by; the copy holds everything else as well.
+_COMPILED = re.compile(
+    r"^(common|mdev_driver|guest_driver|qemu_device|tools/kbuild|tests)/|^(tools/)?meson"
+)
+_NOT_COMPILED = re.compile(r"^tests/(boot|guest|libvirt)/|\.md$|\.ya?ml$")
 
 # ts104.ko needs DRM interfaces that 6.1 does not have.
 MODULE_SERIES = ("6.1", "6.12", "newest")
@@ -68,23 +69,20 @@ class Product:
 
 
 def source_files():
-    """The sources as paths relative to the clone: all that git knows or would add."""
+    """All files of the clone, relative to it: what git knows or would add, without what it ignores."""
+    command = ["git", "-c", "safe.directory=*", "-C", str(REPO), "ls-files", "-co"]
     listing = subprocess.run(
-        ["git", "-c", "safe.directory=*", "-C", str(REPO), "ls-files", "-co", "--exclude-standard", "-z",
-         "--", *_SOURCES],
-        capture_output=True, check=False,
-    )  # fmt: skip
+        [*command, "--exclude-standard", "-z"], capture_output=True, check=False
+    )
     if listing.returncode == 0:
         names = listing.stdout.decode().split("\0")
-    else:  # an unpacked archive
-        names = [
-            str(path.relative_to(REPO))
-            for source in _SOURCES
-            for path in [REPO / source, *(REPO / source).rglob("*")]
-        ]
-    return sorted(
-        {name for name in names if name and not _NOT_COMPILED.search(name) and (REPO / name).is_file()}
-    )
+    else:  # an unpacked archive, or no git
+        names = [str(path.relative_to(REPO)) for path in REPO.rglob("*")]
+    return sorted({name for name in names if name and (REPO / name).is_file()})
+
+
+def _is_compiled(name):
+    return bool(_COMPILED.search(name)) and not _NOT_COMPILED.search(name)
 
 
 class Builder:
@@ -198,18 +196,26 @@ class Builder:
         self._add_libraries(target)
 
     def _plugin(self):
-        inside = self.meson("meson", _PRODUCT_OPTIONS)
-        library = f"{inside}/qemu_device/libmodel_core.a"
+        self.meson("meson", _PRODUCT_OPTIONS)
+        libraries = " ".join(self._model_libraries())
         out = "/turnstile/out/plugin"
         (self._top / "out/plugin").mkdir(parents=True, exist_ok=True)
         self.must(
             ["make", "-C", "/turnstile/src/qemu_device/qemu", f"-j{os.cpu_count()}",
-             "QEMU_INCLUDE=/opt/qemu-include", f"MODEL_LIB={library}", f"OUT={out}"],
+             "QEMU_INCLUDE=/opt/qemu-include", f"MODEL_LIB={libraries}", f"OUT={out}"],
             "plugin",
         )  # fmt: skip
         target = self._top / "product/plugin"
         target.mkdir(parents=True, exist_ok=True)
         shutil.copy2(self._top / "out/plugin/ts104.so", target / "ts104.so")
+
+    def _model_libraries(self):
+        """The model's archives inside the tool box, twice, since they may need each other."""
+        top = self._top / "out/meson"
+        found = sorted([*(top / "qemu_device").rglob("*.a"), *(top / "common").rglob("*.a")])
+        if not found:
+            raise LabError("meson built no library of the model: qemu_device/meson.build has none")
+        return [f"/turnstile/out/meson/{path.relative_to(top)}" for path in found] * 2
 
     def _modules(self, folder, all_series):
         kernels = self._lab.kernels()
@@ -281,16 +287,17 @@ def opened(lab, cache):
     """Gives a Builder for the clone as it is now, and keeps its build from being removed meanwhile."""
     names = source_files()
     key = cache_module.digest(
-        [part for name in names for part in (name, REPO / name)]
+        [part for name in names if _is_compiled(name) for part in (name, REPO / name)]
         + [str(lab.toolbox), str(lab.qemu), *_PRODUCT_OPTIONS]
     )
     top = cache.path("build", key)
     with cache.lock("build"):
         if not top.is_dir():
             _seed(cache, top)
-            _sync(REPO, top / "src", names, prune=("",))
             shutil.rmtree(top / "done", ignore_errors=True)
             (top / "product/l2/initramfs").unlink(missing_ok=True)
+        with cache.lock(top.name):
+            _sync(REPO, top / "src", names, prune=("",))
         os.utime(top)
         # Closed when the caller is done, which gives the shared lock back.
         in_use = open(top / "in-use", "w", encoding="utf-8")

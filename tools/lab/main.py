@@ -13,6 +13,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import accel
 import artifacts
 import build
+import demo
+import suites
 import cache as cache_module
 import host
 import process
@@ -115,6 +117,22 @@ def _shell(arguments):
     return _verdict(_run_l1(arguments, request))
 
 
+def _demo(arguments):
+    return demo.run(arguments.guests, arguments.json)
+
+
+def _test(arguments):
+    unknown = set(arguments.suites) - set(suites.ORDER)
+    if unknown:
+        raise LabError(
+            f"no suite {', '.join(sorted(unknown))}; there are: {', '.join(suites.ORDER)}"
+        )
+    cache = cache_module.Cache()
+    lab = setup.ensure(cache)
+    with build.opened(lab, cache) as builder:
+        return suites.Runner(lab, cache, builder).run(arguments.suites or suites.ORDER)
+
+
 def _clean(arguments):
     cache = cache_module.Cache()
     with cache.lock("setup"), cache.lock("build"):
@@ -187,6 +205,13 @@ def _parser():
     sub.add_argument("words", nargs="+", metavar="COMMAND")
 
     _add_l1_options(command("shell", _shell, "boot L1 and give a shell in it"))
+
+    sub = command("demo", _demo, "guests share the GPU and compute; their results are verified")
+    sub.add_argument("--guests", type=int, default=2, metavar="N", help="1 to 16 (default: 2)")
+    sub.add_argument("--json", metavar="FILE", help="write the figures there")
+
+    sub = command("test", _test, "run suites; the last line is the count")
+    sub.add_argument("suites", nargs="*", metavar="SUITE", help=", ".join(suites.ORDER))
 
     sub = command("clean", _clean, "remove builds from the cache, with --all everything in it")
     sub.add_argument("--all", action="store_true")

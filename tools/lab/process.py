@@ -6,6 +6,7 @@ in order. Should the lab be killed outright, the kernel ends them (PR_SET_PDEATH
 --kill-child` hands that on to everything inside the child's PID namespace.
 """
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -57,9 +58,24 @@ def start(argv, **kwargs):
 def stop(child):
     """Ends `child` and everything in its PID namespace at once; it may already have ended."""
     if child.poll() is None:
-        child.kill()
-        child.wait()
+        # unshare reaps the namespace's first process; were unshare killed, that would be left to init.
+        for pid in _children_of(child.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        try:
+            child.wait(1)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
     _children.discard(child)
+
+
+def _children_of(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as stream:
+            return [int(word) for word in stream.read().split()]
+    except OSError:
+        return []
 
 
 def stop_all():

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""A small test runner for Python inside L1; the lab reads its records from the output.
+
+    @test("driver")
+    def offers_five_types():
+        expect_equal(len(vgpu.types()), 5)
+
+    main()        # --group NAME --kernel SERIES
+
+A test fails by raising; all of a group run, each with a record of its own.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+import traceback
+
+_TESTS = []
+arguments = None
+
+
+class Failure(AssertionError):
+    """What a test expected and did not find."""
+
+
+def test(group, kernels=("6.1", "6.12")):
+    """Marks a function as a test of `group`, to be run on L1 kernels `kernels`."""
+
+    def mark(function):
+        _TESTS.append((group, kernels, function))
+        return function
+
+    return mark
+
+
+def expect(condition, message):
+    """Fails with `message` unless `condition` holds."""
+    if not condition:
+        raise Failure(message)
+
+
+def expect_equal(got, want):
+    """Fails unless `got` equals `want`."""
+    if got != want:
+        raise Failure(f"got {got!r}, expected {want!r}")
+
+
+def wait_for(condition, seconds, message):
+    """Waits until `condition()` holds, for at most `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise Failure(f"{message} within {seconds} s")
+        time.sleep(0.05)
+
+
+def run(command, timeout=120, status=0):
+    """Runs shell text; returns stdout and stderr together. Fails unless it exits with `status`.
+
+    A `status` of None takes any status but 0.
+    """
+    result = subprocess.run(
+        command, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout
+    )
+    text = result.stdout.decode(errors="replace")
+    right = result.returncode != 0 if status is None else result.returncode == status
+    if not right:
+        wanted = "not 0" if status is None else status
+        raise Failure(f"{command}\nexit status {result.returncode}, expected {wanted}\n{text}")
+    return text
+
+
+def main():
+    """Runs the tests of --group for --kernel and ends the process."""
+    global arguments
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--group", required=True)
+    parser.add_argument("--kernel", required=True)
+    arguments = parser.parse_args()
+    failed = 0
+    for group, kernels, function in _TESTS:
+        if group != arguments.group or arguments.kernel not in kernels:
+            continue
+        begin = time.monotonic()
+        outcome, text = "passed", ""
+        try:
+            function()
+        except Failure as failure:
+            where = traceback.extract_tb(failure.__traceback__)
+            line = next(f.lineno for f in reversed(where) if f.name == function.__name__)
+            outcome, text = "failed", f"line {line}: {failure}"
+        except Exception:  # whatever a test stumbles over is its result
+            outcome, text = "failed", traceback.format_exc()
+        failed += outcome == "failed"
+        _record(
+            name=function.__name__, outcome=outcome, seconds=time.monotonic() - begin, text=text[-4000:]
+        )
+    _record(end=True)
+    sys.exit(1 if failed else 0)
+
+
+def _record(**fields):
+    print("lab-test: " + json.dumps(fields), flush=True)

@@ -1,0 +1,152 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The demo inside L1: vGPUs by UUID, one guest on each, GPU programs on real data in all at once.
+
+Writes what `./lab demo --json` promises, less the wall time, to --out. Exits 0 when every program of
+every guest was verified.
+"""
+
+import argparse
+import json
+import pathlib
+import re
+import sys
+import time
+
+sys.path.insert(0, "/opt/turnstile/lab")
+
+import l2
+import vgpu
+
+TIMEOUT_S = 240
+_TYPES = (1, 2, 4, 8, 16)
+# Both are run with a pause before and after, in which the host reads its counters.
+_FEW, _MANY = 20, 220
+
+_COMMAND = f"""
+ts104-run --json all >/run/all.json
+status=$?
+echo '@@ all'; cat /run/all.json; echo '@@ end'
+[ $status = 0 ] || exit $status
+for count in {_FEW} {_MANY}; do
+  echo "@@ before $count"; sleep 1
+  ts104-run --json --iterations $count vecadd >/run/steady.json || exit
+  echo "@@ steady $count"; cat /run/steady.json; echo '@@ end'
+  sleep 1
+done
+"""
+
+
+class Tenant:
+    """One guest with its vGPU, and the host's counters at the marks it passed."""
+
+    def __init__(self, index, type_id):
+        self.type_id = type_id
+        self.uuid = vgpu.create(type_id)
+        self.guest = l2.Guest(f"guest{index}", _COMMAND, l2.mdev(self.uuid), memory_mib=384)
+        self.marks = {}
+
+    def poll(self):
+        """Notes the counters when the guest has passed another mark."""
+        for mark in re.findall(rb"^@@ ((?:before|steady) \d+)\r?$", self.guest.output(), re.M):
+            name = mark.decode()
+            if name not in self.marks:
+                self.marks[name] = vgpu.counters(self.uuid)
+        return self.guest.process.poll() is None
+
+    def report(self):
+        """This guest's part of the demo's JSON. Raises GuestError or RuntimeError."""
+        status, output = self.guest.wait(TIMEOUT_S)
+        text = output.decode(errors="replace")
+        if status != 0:
+            raise RuntimeError(f"{self.guest.name}: exit status {status}\n{text[-2000:]}")
+        programs = _section(text, "all")["programs"]
+        final = self.last
+        return {
+            "uuid": self.uuid,
+            "type": self.type_id,
+            "programs": [{"name": p["name"], "verified": p["verified"]} for p in programs],
+            "submissions": sum(
+                part["submissions"]
+                for name in ("all", f"steady {_FEW}", f"steady {_MANY}")
+                for part in _section(text, name)["programs"]
+            ),
+            "csr_exits_total": final["csr_exits_total"],
+            "exits_per_submission": self._exits_per_submission(text),
+            "interrupts_injected": final["interrupts_injected"],
+            "gpu_time_ns": final["gpu_time_ns"],
+            "pages_pinned": final["pages_pinned_total"],
+            "host_memory_bytes": final["memory_bytes"],
+        }
+
+    @property
+    def last(self):
+        """The counters at the last mark."""
+        return self.marks[f"steady {_MANY}"]
+
+    def _exits_per_submission(self, text):
+        """Exits that more submissions cost: set-up and tear-down are equal in both runs and cancel."""
+        exits, submissions = [], []
+        for count in (_FEW, _MANY):
+            before, after = self.marks[f"before {count}"], self.marks[f"steady {count}"]
+            exits.append(after["csr_exits_total"] - before["csr_exits_total"])
+            submissions.append(_section(text, f"steady {count}")["programs"][0]["submissions"])
+        return round((exits[1] - exits[0]) / (submissions[1] - submissions[0]), 4)
+
+
+def _section(text, name):
+    """The JSON between the marks `@@ name` and `@@ end`."""
+    match = re.search(rf"^@@ {name}$(.*?)^@@ end$", text, re.M | re.S)
+    if not match:
+        raise RuntimeError(f"the guest's output has no part '{name}':\n{text[-2000:]}")
+    return json.loads(match[1])
+
+
+def run(count):
+    """Runs `count` guests at once; returns (report, problems)."""
+    type_id = f"turnstile-ts104_v{next(n for n in _TYPES if n >= count)}"
+    begin = time.monotonic()
+    tenants = [Tenant(index, type_id) for index in range(count)]
+    for tenant in tenants:
+        print(f"guest: {type_id} {tenant.uuid}", flush=True)
+    while any([tenant.poll() for tenant in tenants]):
+        if time.monotonic() - begin > TIMEOUT_S:
+            break
+        time.sleep(0.05)
+    guests, problems = [], []
+    for tenant in tenants:
+        try:
+            guests.append(tenant.report())
+        except (l2.GuestError, RuntimeError, KeyError, ValueError) as error:
+            problems.append(f"{tenant.guest.name}: {type(error).__name__}: {error}")
+        problems += [f"{tenant.guest.name}: kernel: {line}" for line in tenant.guest.kernel_faults()]
+    report = {"policy": vgpu.policy(), "guests": guests}
+    for tenant in tenants:
+        pinned = vgpu.counters(tenant.uuid)["pages_pinned"]
+        if pinned:
+            problems.append(f"{tenant.guest.name}: {pinned} pages are still pinned after it is gone")
+        vgpu.remove(tenant.uuid)
+    problems += [
+        f"{guest['uuid']}: {program['name']} was not verified"
+        for guest in guests
+        for program in guest["programs"]
+        if program["verified"] is not True
+    ]
+    return report, problems
+
+
+def main():
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--guests", type=int, default=2)
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    arguments = parser.parse_args()
+    report, problems = run(arguments.guests)
+    arguments.out.write_text(json.dumps(report, indent=2) + "\n")
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

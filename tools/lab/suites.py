@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""`./lab test`: the suites, from style checks to guests that compute on their vGPUs.
+
+  style   conventions, formatting, the committed contract equals its source, the lab's own scripts
+  unit    one class at a time, GCC 12 with AddressSanitizer and UBSan
+  rig     host-driver core, guest core and model in one process, the same build
+  thread  model and rig under ThreadSanitizer, and all of it compiled by clang with lock annotations
+  module  the kernel modules for three kernels, and what is in them
+  boot    L1 on both kernels: driver, types, capacity, errors, a GPU program through VFIO
+  guest   L2 guests with vGPUs, a bare GPU and a passed-through one
+"""
+
+import dataclasses
+import json
+import pathlib
+import re
+import sys
+import time
+
+import artifacts
+import build
+import host
+from errors import LabError
+
+ORDER = ("style", "unit", "rig", "thread", "module", "boot", "guest")
+
+_TESTS = build.REPO / "tests"
+
+_SANITIZED = ["-Doptimization=1", "-Ddebug=true", "-Db_lundef=false", "-Dbenchmarks=disabled"]
+_ASAN = [*_SANITIZED, "-Db_sanitize=address,undefined"]
+_TSAN = [*_SANITIZED, "-Db_sanitize=thread"]
+_GCC12 = {"CC": "gcc-12", "CXX": "g++-12"}
+_CLANG = {"CC": "clang", "CXX": "clang++"}
+
+
+@dataclasses.dataclass
+class Result:
+    """One test: "passed", "failed" or "skipped" (the machine lacks something), and why."""
+
+    name: str
+    outcome: str
+    seconds: float = 0.0
+    text: str = ""
+
+
+class Runner:
+    """Runs suites one after another; prints each test as it ends."""
+
+    def __init__(self, lab, cache, builder):
+        self._lab = lab
+        self._cache = cache
+        self._builder = builder
+        self._results = []
+
+    def run(self, names):
+        """Runs the suites; returns the exit status and prints the totals last."""
+        functions = {
+            "style": self._style,
+            "unit": lambda: self._meson("asan", _ASAN, _GCC12, "unit"),
+            "rig": lambda: self._meson("asan", _ASAN, _GCC12, "rig"),
+            "thread": self._thread,
+            "module": self._module,
+            "boot": self._boot,
+            "guest": lambda: self._in_l1("guest", "6.12", _TESTS / "guest/guest_test.py"),
+        }
+        for name in ORDER:
+            if name not in names:
+                continue
+            print(f"== {name}", flush=True)
+            try:
+                functions[name]()
+            except LabError as error:
+                self._add(Result(name, "failed", 0, str(error)))
+        count = {o: sum(r.outcome == o for r in self._results) for o in ("passed", "failed", "skipped")}
+        for result in self._results:
+            if result.outcome == "failed":
+                print(f"failed: {result.name}")
+        skipped = f", {count['skipped']} skipped" if count["skipped"] else ""
+        print(f"{count['passed']} passed, {count['failed']} failed{skipped}", flush=True)
+        return 1 if count["failed"] else 0
+
+    def _add(self, result):
+        self._results.append(result)
+        print(f"{result.outcome:7} {result.name} ({result.seconds:.1f} s)", flush=True)
+        if result.text and result.outcome != "passed":
+            print("    " + result.text.strip().replace("\n", "\n    "), flush=True)
+
+    # Suites without a VM.
+
+    def _style(self):
+        self._meson("asan", _ASAN, _GCC12, "style")
+        for script in ("lab", ".ci/run", *sorted(_shell_scripts())):
+            begin = time.monotonic()
+            log = "shellcheck"
+            (self._builder.top / f"{log}.log").unlink(missing_ok=True)
+            status = self._builder.in_toolbox(["shellcheck", "-x", f"src/{script}"], log)
+            text = (self._builder.top / f"{log}.log").read_text(errors="replace")
+            outcome = "passed" if status == 0 else "failed"
+            self._add(Result(f"style/shellcheck {script}", outcome, time.monotonic() - begin, text))
+
+    def _thread(self):
+        self._meson("tsan", _TSAN, _CLANG, "thread", select=["rig", "unit"], match=_THREADED)
+
+    def _meson(self, name, options, env, suite, select=None, match=None):
+        """Builds the meson tree `name` and runs its tests of `suite` (or of the suites `select`)."""
+        begin = time.monotonic()
+        with self._builder.busy():
+            inside = self._builder.meson(name, options, env)
+            self._add(Result(f"{suite}/compiles ({name})", "passed", time.monotonic() - begin))
+            wanted = self._list_tests(inside, select or [suite], match)
+            if not wanted:
+                return
+            argv = ["meson", "test", "-C", inside, "--no-rebuild", "--print-errorlogs", "-t", "5", *wanted]
+            self._builder.in_toolbox(argv, f"test-{suite}", env=_SANITIZER_ENV)
+            log = self._builder.top / "out" / name / "meson-logs/testlog.json"
+            records = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+        for record in records:
+            test = record["name"].split(" / ")[-1]
+            good = record["result"] in ("OK", "EXPECTEDFAIL")
+            text = "\n".join((record.get("stdout", "") + record.get("stderr", "")).splitlines()[-40:])
+            if record["result"] == "SKIP":
+                self._add(Result(f"{suite}/{test}", "skipped", record["duration"], text))
+            else:
+                outcome = "passed" if good else "failed"
+                self._add(Result(f"{suite}/{test}", outcome, record["duration"], text))
+
+    def _list_tests(self, inside, suites, match):
+        log = "list"
+        text = self._builder.must(["meson", "introspect", inside, "--tests"], log)
+        tests = json.loads(text[text.index("[") :])
+        chosen = []
+        for test in tests:
+            in_suite = any(s.split(":")[-1] in suites for s in test["suite"])
+            if in_suite and (match is None or match(test)):
+                chosen.append(test["name"])
+        return chosen
+
+    def _module(self):
+        kernels = self._lab.kernels()
+        for folder, module, all_series in (
+            ("mdev_driver", "turnstile", build.MODULE_SERIES),
+            ("guest_driver", "ts104", build.GUEST_SERIES),
+        ):
+            begin = time.monotonic()
+            part = "driver" if folder == "mdev_driver" else "guest"
+            try:
+                product = self._builder.parts([part])
+            except LabError as error:
+                self._add(Result(f"module/{module}.ko builds", "failed", time.monotonic() - begin, str(error)))
+                continue
+            for series in all_series:
+                release = kernels[series]["release"]
+                name = f"module/{module}.ko {series} ({release})"
+                self._add(self._check_module(name, product, folder, module, series, release))
+
+    def _check_module(self, name, product, folder, module, series, release):
+        begin = time.monotonic()
+        path = product.module(module, series)
+        inside = f"/turnstile/product/modules/{series}/{module}.ko"
+        log = f"check-{module}-{series}"
+        problems = []
+        try:
+            info = self._builder.must(["modinfo", inside], log)
+            if not re.search(rf"^vermagic: +{re.escape(release)} ", info, re.M):
+                problems.append(f"vermagic is not of {release}")
+            if not re.search(r"^license: +GPL", info, re.M):
+                problems.append("no GPL licence tag")
+            config = f"/usr/src/linux-headers-{release}/include/config/auto.conf"
+            self._builder.must(
+                ["python3", "/turnstile/src/tools/check_ko.py", inside, "--config", config,
+                 "--core-objects", f"/turnstile/out/ko-{series}/{folder}",
+                 "--log", f"/turnstile/{folder}-{series}.log"],
+                log,
+            )  # fmt: skip
+        except LabError as error:
+            problems.append(str(error))
+        if not path.exists():
+            problems.append("not built")
+        outcome = "failed" if problems else "passed"
+        return Result(name, outcome, time.monotonic() - begin, "\n".join(problems))
+
+    # Suites in L1.
+
+    def _boot(self):
+        for kernel in ("6.1", "6.12"):
+            self._in_l1("boot", kernel, _TESTS / "boot/boot_test.py")
+
+    def _in_l1(self, suite, kernel, script):
+        """Runs the tests of `script` in L1, in one boot per group of the script's."""
+        for group in _groups(script):
+            begin = time.monotonic()
+            product = self._builder.parts(build.PARTS)
+            request = host.Request(
+                command=f"python3 /lab/tests/{script.name} --kernel {kernel} --group {group.name}",
+                kernel=kernel,
+                bare=group.bare,
+                timeout=900,
+                put={
+                    **artifacts.files(self._lab, product, kernel),
+                    **{f"/lab/tests/{p.name}": p for p in script.parent.glob("*.py")},
+                    "/lab/tests/tap.py": _TESTS / "boot/tap.py",
+                },
+                plugin=product.plugin,
+                devices=artifacts.device(**group.device),
+            )
+            if group.no_device:
+                request.devices = []
+            name = f"{suite}/{kernel}/{group.name}"
+            try:
+                outcome = host.run(self._lab, self._cache, request, stream=False)
+            except LabError as error:
+                self._add(Result(name, "failed", time.monotonic() - begin, str(error)))
+                continue
+            self._report_l1(name, outcome)
+
+    def _report_l1(self, name, outcome):
+        ended = False
+        for line in outcome.out.decode(errors="replace").splitlines():
+            record = _parse_record(line)
+            if record is None:
+                continue
+            if record.get("end"):
+                ended = True
+                continue
+            result = Result(f"{name}/{record['name']}", record["outcome"], record["seconds"])
+            result.text = record["text"]
+            self._add(result)
+        if not ended:
+            text = (outcome.out + outcome.err).decode(errors="replace")
+            self._add(Result(f"{name}/script", "failed", outcome.wall_s, text[-3000:]))
+        faults = "\n".join(outcome.kernel_faults)
+        clean = "failed" if faults else "passed"
+        self._add(Result(f"{name}/kernel log is clean", clean, outcome.wall_s, faults))
+
+
+_SANITIZER_ENV = {
+    "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1",
+    "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+    "TSAN_OPTIONS": "halt_on_error=1",
+}
+
+
+def _THREADED(test):
+    """Tests in which more than one thread runs: all of the rig, and those that say so."""
+    return any("rig" in s or "thread" in s for s in test["suite"]) or "thread" in test["name"]
+
+
+def _shell_scripts():
+    for path in (build.REPO / "tools/lab/l1").iterdir():
+        if path.is_file() and path.read_bytes().startswith((b"#!/bin/sh", b"#!/bin/busybox sh")):
+            yield str(path.relative_to(build.REPO))
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Tests of a script that share one boot of L1."""
+
+    name: str
+    bare: bool = False
+    no_device: bool = False
+    device: dict = dataclasses.field(default_factory=dict)
+
+
+def _groups(script):
+    """The groups a test script declares in its GROUPS line, a Python literal."""
+    match = re.search(r"^GROUPS = (\[.*?^\]|\[.*?\])$", script.read_text(encoding="utf-8"), re.S | re.M)
+    if not match:
+        raise LabError(f"{script} declares no GROUPS")
+    import ast
+
+    return [Group(**entry) for entry in ast.literal_eval(match[1])]
+
+
+def _parse_record(line):
+    if not line.startswith("lab-test: "):
+        return None
+    try:
+        return json.loads(line[len("lab-test: ") :])
+    except ValueError:
+        return None
