@@ -68,29 +68,41 @@ static vm_fault_t ts104_fault_dummy(struct vm_fault *vmf, struct page **slot)
 	return vmf_insert_pfn(vmf->vma, vmf->address, page_to_pfn(page));
 }
 
-static vm_fault_t ts104_vram_fault(struct vm_fault *vmf)
+static unsigned long ts104_bo_pfn(struct ts104_bo *bo, pgoff_t page)
+{
+	struct ts104_device *ts = to_ts104(bo->shmem.base.dev);
+
+	if (bo->placement == DRM_TS104_PLACEMENT_VRAM)
+		return PHYS_PFN(ts->bar1_phys + bo->vram) + page;
+	return page_to_pfn(bo->shmem.pages[page]);
+}
+
+/*
+ * Not the shmem helper's: that counts pages from the beginning of the VMA, which is wrong once a part
+ * of a mapping has been unmapped, and maps one page at a time.
+ */
+static vm_fault_t ts104_bo_fault(struct vm_fault *vmf)
 {
 	struct vm_area_struct *vma = vmf->vma;
 	struct drm_gem_object *obj = vma->vm_private_data;
 	struct ts104_device *ts = to_ts104(obj->dev);
 	struct ts104_bo *bo = to_ts104_bo(obj);
-	unsigned long address, end, pfn;
+	unsigned long address = ALIGN_DOWN(vmf->address, PAGE_SIZE);
+	pgoff_t page = vmf->pgoff - drm_vma_node_start(&obj->vma_node);
+	unsigned long end;
 	vm_fault_t ret;
 
 	down_read(&ts->reset_sem);
-	if (ts->core != bo->core) {
+	if (bo->core && bo->core != ts->core) {
 		ret = ts104_fault_dummy(vmf, &bo->dummy);
 		goto out;
 	}
-	pfn = PHYS_PFN(ts->bar1_phys + bo->vram) +
-	      (vmf->pgoff - drm_vma_node_start(&obj->vma_node));
-	ret = vmf_insert_pfn(vma, vmf->address, pfn);
+	ret = vmf_insert_pfn(vma, address, ts104_bo_pfn(bo, page));
 
 	/* The pages that follow, as far as they come for free. */
-	address = ALIGN_DOWN(vmf->address, PAGE_SIZE);
 	end = min(vma->vm_end, address + TS104_FAULT_PAGES * PAGE_SIZE);
 	while (ret == VM_FAULT_NOPAGE && (address += PAGE_SIZE) < end) {
-		if (vmf_insert_pfn(vma, address, ++pfn) != VM_FAULT_NOPAGE)
+		if (vmf_insert_pfn(vma, address, ts104_bo_pfn(bo, ++page)) != VM_FAULT_NOPAGE)
 			break;
 	}
 out:
@@ -98,26 +110,30 @@ out:
 	return ret;
 }
 
-static const struct vm_operations_struct ts104_vram_vm_ops = {
-	.fault = ts104_vram_fault,
+static const struct vm_operations_struct ts104_bo_vm_ops = {
+	.fault = ts104_bo_fault,
 	.open = drm_gem_vm_open,
 	.close = drm_gem_vm_close,
 };
 
-static int ts104_mmap_device_memory(struct vm_area_struct *vma, pgprot_t prot)
+static int ts104_mmap_pfns(struct vm_area_struct *vma, vm_flags_t flags, pgprot_t prot)
 {
-	/* A private mapping would be copied at the first write: not device memory any more. */
+	/* A private mapping would be copied at the first write: not the GPU's memory any more. */
 	if (!(vma->vm_flags & VM_SHARED))
 		return -EINVAL;
-	vm_flags_set(vma, VM_IO | VM_PFNMAP | VM_DONTEXPAND | VM_DONTDUMP);
+	vm_flags_set(vma, flags | VM_PFNMAP | VM_DONTEXPAND | VM_DONTDUMP);
 	vma->vm_page_prot = prot;
 	return 0;
 }
 
 static int ts104_vram_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
 {
-	return ts104_mmap_device_memory(vma,
-					pgprot_writecombine(vm_get_page_prot(vma->vm_flags)));
+	return ts104_mmap_pfns(vma, VM_IO, pgprot_writecombine(vm_get_page_prot(vma->vm_flags)));
+}
+
+static int ts104_sysmem_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
+{
+	return ts104_mmap_pfns(vma, 0, vm_get_page_prot(vma->vm_flags));
 }
 
 static enum drm_gem_object_status ts104_bo_status(struct drm_gem_object *obj)
@@ -128,7 +144,7 @@ static enum drm_gem_object_status ts104_bo_status(struct drm_gem_object *obj)
 static const struct drm_gem_object_funcs ts104_vram_funcs = {
 	.free = ts104_bo_free,
 	.mmap = ts104_vram_mmap,
-	.vm_ops = &ts104_vram_vm_ops,
+	.vm_ops = &ts104_bo_vm_ops,
 	.status = ts104_bo_status,
 };
 
@@ -140,8 +156,8 @@ static const struct drm_gem_object_funcs ts104_sysmem_funcs = {
 	.get_sg_table = drm_gem_shmem_object_get_sg_table,
 	.vmap = drm_gem_shmem_object_vmap,
 	.vunmap = drm_gem_shmem_object_vunmap,
-	.mmap = drm_gem_shmem_object_mmap,
-	.vm_ops = &drm_gem_shmem_vm_ops,
+	.mmap = ts104_sysmem_mmap,
+	.vm_ops = &ts104_bo_vm_ops,
 	.status = ts104_bo_status,
 };
 
@@ -354,7 +370,7 @@ int ts104_mmap(struct file *filp, struct vm_area_struct *vma)
 		return -ENODEV;
 	if (vma_pages(vma) != 1)
 		return -EINVAL;
-	ret = ts104_mmap_device_memory(vma, pgprot_noncached(vm_get_page_prot(vma->vm_flags)));
+	ret = ts104_mmap_pfns(vma, VM_IO, pgprot_noncached(vm_get_page_prot(vma->vm_flags)));
 	if (ret)
 		return ret;
 	/* The file outlives its mappings. */

@@ -63,6 +63,8 @@ static int ts104_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	if (ret)
 		return ret;
 	pci_set_master(pdev);
+	/* For slot_reset. */
+	pci_save_state(pdev);
 
 	/* Before the interrupts: messages sent meanwhile wait in the vector's pending bit. */
 	ret = ts104_device_start(ts);
@@ -146,6 +148,7 @@ static pci_ers_result_t ts104_error_detected(struct pci_dev *pdev, pci_channel_s
 static pci_ers_result_t ts104_slot_reset(struct pci_dev *pdev)
 {
 	pci_restore_state(pdev);
+	pci_save_state(pdev);
 	return PCI_ERS_RESULT_RECOVERED;
 }
 

@@ -1,0 +1,768 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Test of ts104.ko's interface on a machine with a TS104: what is refused and how, mappings,
+ * bindings, submission from user space, faults, reset and unbind while files are open.
+ *
+ * Usage: uapi_test [TEST...]     (root; "reset" and "remove" take the device from everybody else)
+ * One line per check; exit status 1 if one failed.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "guest_driver/include/uapi/ts104_drm.h"
+#include "ts104/regs.h"
+
+#define PAGE 4096ull
+#define MIB (1ull << 20)
+#define RING_VA 0x10000000ull
+#define PUSH_VA 0x10010000ull
+#define SEM_VA 0x10020000ull
+#define DATA_VA 0x200000000ull
+#define UNMAPPED_VA 0x300000000ull
+
+static char node_path[64];
+static char pci_name[32];
+static int failures, tests;
+
+static void check(bool ok, const char *what, ...)
+{
+	va_list args;
+
+	tests++;
+	failures += !ok;
+	printf("%s ", ok ? "ok  " : "FAIL");
+	va_start(args, what);
+	vprintf(what, args);
+	va_end(args);
+	printf("\n");
+	fflush(stdout);
+}
+
+static int call(int fd, unsigned long request, void *arg)
+{
+	while (ioctl(fd, request, arg)) {
+		if (errno != EINTR)
+			return errno;
+	}
+	return 0;
+}
+
+static void expect(int fd, unsigned long request, void *arg, int want, const char *what)
+{
+	int got = call(fd, request, arg);
+
+	check(got == want, "%s: %s", what, got ? strerrorname_np(got) : "0");
+}
+
+static int64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
+
+static int find_node(void)
+{
+	char link[128], target[256];
+	int i;
+
+	for (i = 128; i < 192; i++) {
+		struct drm_version version = {};
+		char name[16] = "";
+		ssize_t length;
+		int fd;
+
+		snprintf(node_path, sizeof(node_path), "/dev/dri/renderD%d", i);
+		fd = open(node_path, O_RDWR | O_CLOEXEC);
+		if (fd < 0)
+			continue;
+		version.name = name;
+		version.name_len = sizeof(name) - 1;
+		if (call(fd, DRM_IOCTL_VERSION, &version) || strcmp(name, "ts104")) {
+			close(fd);
+			continue;
+		}
+		snprintf(link, sizeof(link), "/sys/class/drm/renderD%d/device", i);
+		length = readlink(link, target, sizeof(target) - 1);
+		if (length > 0) {
+			target[length] = 0;
+			snprintf(pci_name, sizeof(pci_name), "%s", strrchr(target, '/') + 1);
+		}
+		return fd;
+	}
+	return -1;
+}
+
+static uint32_t gem(int fd, uint64_t size, uint32_t placement)
+{
+	struct drm_ts104_gem_create create = { .size = size, .placement = placement };
+	int error = call(fd, DRM_IOCTL_TS104_GEM_CREATE, &create);
+
+	if (error)
+		printf("     gem of %llu bytes: %s\n", (unsigned long long)size, strerror(error));
+	return error ? 0 : create.handle;
+}
+
+static void gem_close(int fd, uint32_t handle)
+{
+	struct drm_gem_close args = { .handle = handle };
+
+	call(fd, DRM_IOCTL_GEM_CLOSE, &args);
+}
+
+static void *gem_map(int fd, uint32_t handle, uint64_t size, int flags)
+{
+	struct drm_ts104_gem_mmap_offset map = { .handle = handle };
+
+	if (call(fd, DRM_IOCTL_TS104_GEM_MMAP_OFFSET, &map))
+		return MAP_FAILED;
+	return mmap(NULL, size, PROT_READ | PROT_WRITE, flags, fd, map.offset);
+}
+
+static int bind_op(int fd, uint32_t vm, struct drm_ts104_bind_op op)
+{
+	struct drm_ts104_vm_bind bind = {
+		.vm_id = vm,
+		.op_count = 1,
+		.ops = (uintptr_t)&op,
+	};
+
+	return call(fd, DRM_IOCTL_TS104_VM_BIND, &bind);
+}
+
+static int bind_map(int fd, uint32_t vm, uint64_t va, uint32_t handle, uint64_t offset, uint64_t range)
+{
+	return bind_op(fd, vm, (struct drm_ts104_bind_op){ .handle = handle, .bo_offset = offset,
+							    .va = va, .range = range });
+}
+
+static int bind_unmap(int fd, uint32_t vm, uint64_t va, uint64_t range)
+{
+	return bind_op(fd, vm, (struct drm_ts104_bind_op){ .op = DRM_TS104_BIND_UNMAP, .va = va,
+							    .range = range });
+}
+
+static uint64_t param(int fd, uint32_t which)
+{
+	struct drm_ts104_get_param args = { .param = which };
+
+	return call(fd, DRM_IOCTL_TS104_GET_PARAM, &args) ? 0 : args.value;
+}
+
+/* A VM with a ring, a push buffer and a semaphore page, and a channel in it. */
+struct client {
+	int fd;
+	uint32_t vm, channel, token, put, pushed;
+	uint32_t ring_bo, push_bo, sem_bo;
+	uint64_t *ring;
+	uint32_t *push;
+	volatile uint32_t *sem;
+	volatile uint32_t *userd, *doorbell;
+	uint64_t userd_offset;
+};
+
+static bool client_init(struct client *c, int fd, uint32_t engine, uint32_t placement)
+{
+	struct drm_ts104_vm_create vm = {};
+	struct drm_ts104_channel_create ch = { .engine = engine, .ring_va = RING_VA, .ring_order = 5 };
+
+	memset(c, 0, sizeof(*c));
+	c->fd = fd;
+	if (call(fd, DRM_IOCTL_TS104_VM_CREATE, &vm))
+		return false;
+	c->vm = ch.vm_id = vm.vm_id;
+	c->ring_bo = gem(fd, PAGE, placement);
+	c->push_bo = gem(fd, PAGE, placement);
+	c->sem_bo = gem(fd, PAGE, placement);
+	c->ring = gem_map(fd, c->ring_bo, PAGE, MAP_SHARED);
+	c->push = gem_map(fd, c->push_bo, PAGE, MAP_SHARED);
+	c->sem = gem_map(fd, c->sem_bo, PAGE, MAP_SHARED);
+	if (c->ring == MAP_FAILED || c->push == MAP_FAILED || c->sem == MAP_FAILED)
+		return false;
+	if (bind_map(fd, c->vm, RING_VA, c->ring_bo, 0, PAGE) ||
+	    bind_map(fd, c->vm, PUSH_VA, c->push_bo, 0, PAGE) ||
+	    bind_map(fd, c->vm, SEM_VA, c->sem_bo, 0, PAGE))
+		return false;
+	if (call(fd, DRM_IOCTL_TS104_CHANNEL_CREATE, &ch))
+		return false;
+	c->channel = ch.channel_id;
+	c->token = ch.token;
+	c->userd_offset = ch.userd_offset;
+	c->userd = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, ch.userd_offset);
+	c->doorbell = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, ch.doorbell_offset);
+	return c->userd != MAP_FAILED && c->doorbell != MAP_FAILED;
+}
+
+static void client_fini(struct client *c)
+{
+	struct drm_ts104_channel_destroy ch = { .channel_id = c->channel };
+	struct drm_ts104_vm_destroy vm = { .vm_id = c->vm };
+
+	munmap((void *)c->userd, PAGE);
+	munmap((void *)c->doorbell, PAGE);
+	munmap(c->ring, PAGE);
+	munmap(c->push, PAGE);
+	munmap((void *)c->sem, PAGE);
+	call(c->fd, DRM_IOCTL_TS104_CHANNEL_DESTROY, &ch);
+	call(c->fd, DRM_IOCTL_TS104_VM_DESTROY, &vm);
+	gem_close(c->fd, c->ring_bo);
+	gem_close(c->fd, c->push_bo);
+	gem_close(c->fd, c->sem_bo);
+}
+
+static void method(struct client *c, uint32_t address, uint32_t data)
+{
+	/* SEC_OP 1 (incrementing), count 1, sub-channel 0. */
+	c->push[c->pushed++ % 1024] = 1u << 29 | 1u << 16 | address >> 2;
+	c->push[c->pushed++ % 1024] = data;
+}
+
+/* Everything pushed since the entry before becomes one GP entry. */
+static void submit(struct client *c, uint32_t first)
+{
+	uint64_t va = PUSH_VA + first % 1024 * 4;
+
+	c->ring[c->put % 32] = va | (uint64_t)(c->pushed - first) << 42;
+	c->put++;
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	c->userd[NV_USERD_GP_PUT / 4] = c->put % 32;
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	c->doorbell[NV_USERMODE_NOTIFY_CHANNEL_PENDING / 4] = c->token;
+}
+
+static void push_release(struct client *c, uint64_t va, uint32_t value)
+{
+	method(c, NVC46F_SEM_ADDR_LO, (uint32_t)va);
+	method(c, NVC46F_SEM_ADDR_HI, va >> 32);
+	method(c, NVC46F_SEM_PAYLOAD_LO, value);
+	method(c, NVC46F_SEM_PAYLOAD_HI, 0);
+	method(c, NVC46F_SEM_EXECUTE, NVC46F_SEM_EXECUTE_OPERATION_RELEASE);
+	method(c, NVC46F_NON_STALL_INTERRUPT, 0);
+}
+
+static void release(struct client *c, uint64_t va, uint32_t value)
+{
+	uint32_t first = c->pushed;
+
+	if (first % 1024 > 1000)
+		first = c->pushed = (first / 1024 + 1) * 1024;
+	push_release(c, va, value);
+	submit(c, first);
+}
+
+static int wait_value(struct client *c, uint32_t value, int64_t timeout_ms)
+{
+	struct drm_ts104_wait wait = {
+		.handle = c->sem_bo,
+		.value = value,
+		.deadline_ns = now_ns() + timeout_ms * 1000000,
+		.channel_id = c->channel,
+	};
+
+	return call(c->fd, DRM_IOCTL_TS104_WAIT, &wait);
+}
+
+static struct drm_ts104_channel_status status_of(struct client *c)
+{
+	struct drm_ts104_channel_status status = { .channel_id = c->channel };
+
+	call(c->fd, DRM_IOCTL_TS104_CHANNEL_STATUS, &status);
+	return status;
+}
+
+static int reset_channel(struct client *c)
+{
+	struct drm_ts104_channel_reset reset = { .channel_id = c->channel };
+
+	c->put = 0;
+	c->pushed = 0;
+	return call(c->fd, DRM_IOCTL_TS104_CHANNEL_RESET, &reset);
+}
+
+static void test_params(int fd)
+{
+	struct drm_ts104_get_param bad = { .param = 99 };
+	struct drm_ts104_get_param pad = { .pad = 1 };
+	uint64_t before;
+
+	check(param(fd, DRM_TS104_PARAM_UAPI_VERSION) == 1, "UAPI version 1");
+	check(param(fd, DRM_TS104_PARAM_CHIP_ID) == 0x164, "chip id 0x164");
+	check(param(fd, DRM_TS104_PARAM_VRAM_SIZE) >= 4 * MIB, "VRAM of %llu MiB",
+	      (unsigned long long)param(fd, DRM_TS104_PARAM_VRAM_SIZE) >> 20);
+	before = param(fd, DRM_TS104_PARAM_GPU_TIME);
+	usleep(2000);
+	check(param(fd, DRM_TS104_PARAM_GPU_TIME) > before + 1000000, "GPU time goes on");
+	expect(fd, DRM_IOCTL_TS104_GET_PARAM, &bad, EINVAL, "unknown param");
+	expect(fd, DRM_IOCTL_TS104_GET_PARAM, &pad, EINVAL, "param with padding set");
+}
+
+static void test_gem(int fd)
+{
+	uint64_t vram = param(fd, DRM_TS104_PARAM_VRAM_SIZE);
+	uint64_t free_before = param(fd, DRM_TS104_PARAM_VRAM_FREE);
+	struct drm_ts104_gem_create create = {};
+	struct drm_ts104_gem_mmap_offset offset = { .handle = 0xdead };
+	uint32_t placement, handle;
+	volatile uint32_t *cpu;
+	uint64_t i, dirty;
+
+	expect(fd, DRM_IOCTL_TS104_GEM_CREATE, &create, EINVAL, "buffer of size 0");
+	create.size = ~0ull;
+	expect(fd, DRM_IOCTL_TS104_GEM_CREATE, &create, EINVAL, "buffer of size 2^64-1");
+	create.size = vram + PAGE;
+	expect(fd, DRM_IOCTL_TS104_GEM_CREATE, &create, ENOSPC, "buffer larger than VRAM");
+	create = (struct drm_ts104_gem_create){ .size = 1ull << 48, .placement = 1 };
+	expect(fd, DRM_IOCTL_TS104_GEM_CREATE, &create, ENOMEM, "buffer larger than the machine");
+	create = (struct drm_ts104_gem_create){ .size = PAGE, .placement = 2 };
+	expect(fd, DRM_IOCTL_TS104_GEM_CREATE, &create, EINVAL, "unknown placement");
+	create = (struct drm_ts104_gem_create){ .size = PAGE, .flags = 1 };
+	expect(fd, DRM_IOCTL_TS104_GEM_CREATE, &create, EINVAL, "unknown flag");
+	expect(fd, DRM_IOCTL_TS104_GEM_MMAP_OFFSET, &offset, ENOENT, "unknown handle");
+
+	for (placement = 0; placement < 2; placement++) {
+		const char *where = placement ? "sysmem" : "VRAM";
+
+		handle = gem(fd, 3 * MIB, placement);
+		cpu = gem_map(fd, handle, 3 * MIB, MAP_SHARED);
+		check(cpu != MAP_FAILED, "%s is mapped", where);
+		for (i = 0, dirty = 0; i < 3 * MIB / 4; i++)
+			dirty += cpu[i] != 0;
+		check(!dirty, "%s is zeroed", where);
+		for (i = 0; i < 3 * MIB / 4; i += 1024)
+			cpu[i] = 0x12340000 + i;
+		munmap((void *)cpu, 3 * MIB);
+		cpu = gem_map(fd, handle, 3 * MIB, MAP_SHARED);
+		/* The mapping in two pieces. */
+		munmap((void *)cpu + MIB, MIB);
+		check(cpu[1024] == 0x12340000 + 1024 &&
+		      cpu[2 * MIB / 4 + 2048] == 0x12340000 + 2 * MIB / 4 + 2048,
+		      "%s keeps what was written, also behind a hole in the mapping", where);
+		munmap((void *)cpu, MIB);
+		munmap((void *)cpu + 2 * MIB, MIB);
+		gem_close(fd, handle);
+		handle = gem(fd, 3 * MIB, placement);
+		cpu = gem_map(fd, handle, 3 * MIB, MAP_SHARED);
+		check(!cpu[1024], "%s is zeroed when handed out again", where);
+		check(gem_map(fd, handle, 3 * MIB, MAP_PRIVATE) == MAP_FAILED,
+		      "private mapping of %s refused", where);
+		check(gem_map(fd, handle, 4 * MIB, MAP_SHARED) == MAP_FAILED,
+		      "mapping beyond the end of %s refused", where);
+		munmap((void *)cpu, 3 * MIB);
+		gem_close(fd, handle);
+	}
+	check(param(fd, DRM_TS104_PARAM_VRAM_FREE) == free_before, "all VRAM is free again");
+}
+
+static void test_vm(int fd)
+{
+	struct drm_ts104_vm_create create = { .flags = 1 };
+	struct drm_ts104_vm_destroy destroy = { .vm_id = 77 };
+	struct drm_ts104_vm_bind bind = { .op_count = 0 };
+	uint64_t free_before = param(fd, DRM_TS104_PARAM_VRAM_FREE);
+	struct drm_ts104_bind_op *ops;
+	uint32_t handle, vm, other, i;
+
+	expect(fd, DRM_IOCTL_TS104_VM_CREATE, &create, EINVAL, "VM with an unknown flag");
+	expect(fd, DRM_IOCTL_TS104_VM_DESTROY, &destroy, ENOENT, "unknown VM");
+	create.flags = 0;
+	expect(fd, DRM_IOCTL_TS104_VM_CREATE, &create, 0, "VM created");
+	bind.vm_id = vm = create.vm_id;
+	expect(fd, DRM_IOCTL_TS104_VM_BIND, &bind, EINVAL, "bind without ops");
+	bind.op_count = 1025;
+	expect(fd, DRM_IOCTL_TS104_VM_BIND, &bind, E2BIG, "bind with 1025 ops");
+	bind.op_count = 1;
+	bind.ops = 8;
+	expect(fd, DRM_IOCTL_TS104_VM_BIND, &bind, EFAULT, "bind with ops at a wild pointer");
+
+	handle = gem(fd, 4 * MIB, DRM_TS104_PLACEMENT_VRAM);
+	other = gem(fd, 4 * MIB, DRM_TS104_PLACEMENT_SYSMEM);
+	check(bind_map(fd, vm, DATA_VA + 1, handle, 0, PAGE) == EINVAL, "misaligned address");
+	check(bind_map(fd, vm, DATA_VA, handle, 0, PAGE + 1) == EINVAL, "misaligned range");
+	check(bind_map(fd, vm, DATA_VA, handle, 0, 0) == EINVAL, "empty range");
+	check(bind_map(fd, vm, DATA_VA, handle, 4 * MIB, PAGE) == EINVAL, "beyond the buffer");
+	check(bind_map(fd, vm, DATA_VA, handle, PAGE, 4 * MIB) == EINVAL, "across the buffer's end");
+	check(bind_map(fd, vm, DATA_VA, handle, -PAGE, PAGE) == EINVAL, "offset that wraps");
+	check(bind_map(fd, vm, 1ull << 49, handle, 0, PAGE) == EINVAL, "address 2^49");
+	check(bind_map(fd, vm, (1ull << 49) - PAGE, handle, 0, 2 * PAGE) == EINVAL, "across 2^49");
+	check(bind_map(fd, vm, (1ull << 49) - PAGE, handle, 0, PAGE) == 0, "the last page");
+	check(bind_map(fd, vm, DATA_VA, 999, 0, PAGE) == ENOENT, "unknown buffer");
+	check(bind_op(fd, vm, (struct drm_ts104_bind_op){ .op = 9, .range = PAGE }) == EINVAL,
+	      "unknown op");
+
+	check(!bind_map(fd, vm, DATA_VA, handle, 0, 4 * MIB), "4 MiB of VRAM bound");
+	check(!bind_map(fd, vm, DATA_VA + MIB, other, 0, MIB), "1 MiB replaced in its middle");
+	check(!bind_unmap(fd, vm, DATA_VA + 64 * 1024, PAGE), "one page unbound from a large one");
+	check(!bind_map(fd, vm, DATA_VA, other, MIB, 3 * MIB), "3 MiB over all that");
+	check(!bind_unmap(fd, vm, 0, 1ull << 49), "everything unbound");
+	check(!bind_unmap(fd, vm, 0, 1ull << 49), "nothing unbound");
+
+	ops = calloc(1024, sizeof(*ops));
+	for (i = 0; i < 1024; i++)
+		ops[i] = (struct drm_ts104_bind_op){ .handle = other, .va = DATA_VA + i * 2 * PAGE,
+						      .range = PAGE, .bo_offset = i * PAGE };
+	ops[1000].handle = 999;
+	bind = (struct drm_ts104_vm_bind){ .vm_id = vm, .op_count = 1024, .ops = (uintptr_t)ops };
+	expect(fd, DRM_IOCTL_TS104_VM_BIND, &bind, ENOENT, "1024 ops, number 1000 bad");
+	check(bind.completed == 1000, "1000 of them are done");
+	free(ops);
+
+	/* Buffers outlive their handles as long as they are bound. */
+	gem_close(fd, handle);
+	gem_close(fd, other);
+	destroy.vm_id = vm;
+	expect(fd, DRM_IOCTL_TS104_VM_DESTROY, &destroy, 0, "VM destroyed with bindings");
+	check(param(fd, DRM_TS104_PARAM_VRAM_FREE) == free_before, "all VRAM is free again");
+}
+
+static void test_channel_args(int fd)
+{
+	struct drm_ts104_channel_create ch = { .ring_va = RING_VA, .ring_order = 5 };
+	struct drm_ts104_channel_destroy destroy = { .channel_id = 55 };
+	struct drm_ts104_vm_destroy vm_destroy = {};
+	struct drm_ts104_channel_status status = { .channel_id = 55 };
+	struct drm_ts104_channel_reset reset = { .channel_id = 55 };
+	struct client c;
+	int fd2;
+
+	expect(fd, DRM_IOCTL_TS104_CHANNEL_CREATE, &ch, ENOENT, "channel in an unknown VM");
+	expect(fd, DRM_IOCTL_TS104_CHANNEL_DESTROY, &destroy, ENOENT, "unknown channel destroyed");
+	expect(fd, DRM_IOCTL_TS104_CHANNEL_STATUS, &status, ENOENT, "unknown channel's status");
+	expect(fd, DRM_IOCTL_TS104_CHANNEL_RESET, &reset, ENOENT, "unknown channel's reset");
+
+	check(client_init(&c, fd, DRM_TS104_ENGINE_COPY, DRM_TS104_PLACEMENT_SYSMEM),
+	      "channel on a copy engine");
+	ch.vm_id = c.vm;
+	ch.ring_order = 17;
+	expect(fd, DRM_IOCTL_TS104_CHANNEL_CREATE, &ch, EINVAL, "ring of 2^17 entries");
+	ch.ring_order = 10;
+	expect(fd, DRM_IOCTL_TS104_CHANNEL_CREATE, &ch, EINVAL, "ring that is not wholly bound");
+	ch.ring_order = 5;
+	ch.ring_va = 1ull << 40;
+	expect(fd, DRM_IOCTL_TS104_CHANNEL_CREATE, &ch, EINVAL, "ring at 2^40");
+	ch.ring_va = RING_VA + 4;
+	expect(fd, DRM_IOCTL_TS104_CHANNEL_CREATE, &ch, EINVAL, "misaligned ring");
+	ch.ring_va = RING_VA;
+	ch.engine = 2;
+	expect(fd, DRM_IOCTL_TS104_CHANNEL_CREATE, &ch, EINVAL, "unknown engine");
+	vm_destroy.vm_id = c.vm;
+	expect(fd, DRM_IOCTL_TS104_VM_DESTROY, &vm_destroy, EBUSY, "VM with a channel destroyed");
+
+	fd2 = open(node_path, O_RDWR | O_CLOEXEC);
+	check(mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd2, c.userd_offset) ==
+	      MAP_FAILED && errno == EACCES, "USERD of another file");
+	close(fd2);
+	check(mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0x10000) == MAP_FAILED,
+	      "two pages of the doorbell");
+	check(mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0x10000) == MAP_FAILED,
+	      "doorbell mapped privately");
+	client_fini(&c);
+}
+
+static void test_submit(int fd, uint32_t engine, uint32_t placement)
+{
+	struct client c;
+	uint32_t i;
+	int error = 0;
+
+	check(client_init(&c, fd, engine, placement), "client on engine %u, placement %u", engine,
+	      placement);
+	check(wait_value(&c, 1, 20) == ETIME, "nothing submitted: the wait times out");
+	for (i = 1; i <= 200 && !error; i++) {
+		release(&c, SEM_VA, i);
+		error = wait_value(&c, i, 10000);
+	}
+	check(!error, "200 submissions, each waited for (%u: %s)", i - 1,
+	      error ? strerrorname_np(error) : "ok");
+	check(c.sem[0] == 200, "semaphore is %u", c.sem[0]);
+	check(!status_of(&c).kind, "no error");
+	client_fini(&c);
+}
+
+static void test_wait_args(int fd)
+{
+	struct client c;
+	struct drm_ts104_wait wait = { .handle = 999 };
+
+	client_init(&c, fd, DRM_TS104_ENGINE_COPY, DRM_TS104_PLACEMENT_VRAM);
+	expect(fd, DRM_IOCTL_TS104_WAIT, &wait, ENOENT, "wait on an unknown buffer");
+	wait.handle = c.sem_bo;
+	wait.channel_id = 999;
+	expect(fd, DRM_IOCTL_TS104_WAIT, &wait, ENOENT, "wait on an unknown channel");
+	wait.channel_id = 0;
+	wait.offset = 2;
+	expect(fd, DRM_IOCTL_TS104_WAIT, &wait, EINVAL, "wait on a misaligned word");
+	wait.offset = PAGE;
+	expect(fd, DRM_IOCTL_TS104_WAIT, &wait, EINVAL, "wait beyond the buffer");
+	wait.offset = 4;
+	wait.flags = DRM_TS104_WAIT_64BIT;
+	expect(fd, DRM_IOCTL_TS104_WAIT, &wait, EINVAL, "wait on a misaligned 64-bit word");
+	wait.flags = 0;
+	wait.value = 1ull << 32;
+	expect(fd, DRM_IOCTL_TS104_WAIT, &wait, EINVAL, "32-bit wait for a 33-bit value");
+	wait.value = 1;
+	wait.deadline_ns = INT64_MIN;
+	expect(fd, DRM_IOCTL_TS104_WAIT, &wait, ETIME, "deadline before the beginning of time");
+	wait.value = 0xffffffff;
+	expect(fd, DRM_IOCTL_TS104_WAIT, &wait, 0, "0 is circularly past 0xffffffff");
+	wait.value = 0;
+	wait.offset = 8;
+	wait.flags = DRM_TS104_WAIT_64BIT;
+	expect(fd, DRM_IOCTL_TS104_WAIT, &wait, 0, "64-bit wait for what is there");
+	client_fini(&c);
+}
+
+static void test_errors(int fd)
+{
+	struct drm_ts104_channel_status status;
+	struct client good, bad;
+	int error;
+
+	client_init(&good, fd, DRM_TS104_ENGINE_COPY, DRM_TS104_PLACEMENT_VRAM);
+	client_init(&bad, fd, DRM_TS104_ENGINE_COPY, DRM_TS104_PLACEMENT_VRAM);
+
+	release(&bad, UNMAPPED_VA, 1);
+	error = wait_value(&bad, 1, 10000);
+	check(error == EIO, "wait of a channel that faults: %s", error ? strerrorname_np(error) : "0");
+	status = status_of(&bad);
+	check(status.kind == DRM_TS104_ERROR_MMU_FAULT && status.va == UNMAPPED_VA &&
+	      status.count == 1, "MMU fault at 0x%llx (kind %u, type %u, access %u, engine %u)",
+	      (unsigned long long)status.va, status.kind, status.type, status.access, status.engine);
+	release(&good, SEM_VA, 7);
+	check(!wait_value(&good, 7, 10000), "the other channel goes on");
+	check(!status_of(&good).kind, "and has no error");
+
+	check(!reset_channel(&bad), "channel reset");
+	release(&bad, SEM_VA, 3);
+	check(!wait_value(&bad, 3, 10000) && !status_of(&bad).kind, "and works again");
+
+	/* MEM_OP of a channel without privilege. */
+	method(&bad, NVC46F_MEM_OP_D, NVC46F_MEM_OP_D_OPERATION_MMU_TLB_INVALIDATE << 27);
+	push_release(&bad, SEM_VA, 4);
+	submit(&bad, bad.pushed - 14);
+	error = wait_value(&bad, 4, 10000);
+	status = status_of(&bad);
+	check(error == EIO && status.kind == DRM_TS104_ERROR_PBDMA,
+	      "TLB invalidate without privilege: PBDMA error (%s, kind %u, INTR_0 %x)",
+	      error ? strerrorname_np(error) : "0", status.kind, status.type);
+	release(&good, SEM_VA, 8);
+	check(!wait_value(&good, 8, 10000), "the other channel goes on");
+	check(!reset_channel(&bad), "channel reset");
+	release(&bad, SEM_VA, 5);
+	check(!wait_value(&bad, 5, 10000), "and works again");
+	client_fini(&bad);
+	client_fini(&good);
+}
+
+/* A binding that is gone is gone for the GPU, too. */
+static void test_unbind_is_seen(int fd)
+{
+	uint32_t handle = gem(fd, 2 * MIB, DRM_TS104_PLACEMENT_VRAM);
+	struct drm_ts104_channel_status status;
+	struct client c;
+
+	client_init(&c, fd, DRM_TS104_ENGINE_COPY, DRM_TS104_PLACEMENT_VRAM);
+	bind_map(fd, c.vm, DATA_VA, handle, 0, 2 * MIB);
+	release(&c, DATA_VA + 0x1000, 1);
+	release(&c, SEM_VA, 1);
+	check(!wait_value(&c, 1, 10000), "write through a 2 MiB binding");
+	bind_unmap(fd, c.vm, DATA_VA + 0x1000, PAGE);
+	release(&c, DATA_VA + 0x2000, 1);
+	release(&c, SEM_VA, 2);
+	check(!wait_value(&c, 2, 10000), "its other pages stay when one is unbound");
+	release(&c, DATA_VA + 0x1000, 1);
+	check(wait_value(&c, 3, 10000) == EIO, "the unbound one faults");
+	status = status_of(&c);
+	check(status.va == DATA_VA + 0x1000, "at its address 0x%llx", (unsigned long long)status.va);
+	client_fini(&c);
+	gem_close(fd, handle);
+}
+
+static void test_killed_process(int fd)
+{
+	uint64_t free_before = param(fd, DRM_TS104_PARAM_VRAM_FREE);
+	int status, i;
+	pid_t pid = fork();
+
+	if (!pid) {
+		int own = open(node_path, O_RDWR | O_CLOEXEC);
+		struct client c;
+		uint32_t n;
+
+		if (!client_init(&c, own, DRM_TS104_ENGINE_COMPUTE, DRM_TS104_PLACEMENT_VRAM))
+			_exit(1);
+		for (n = 1;; n++) {
+			release(&c, SEM_VA, n);
+			if (wait_value(&c, n, 5000))
+				_exit(2);
+		}
+	}
+	usleep(300000);
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	check(WIFSIGNALED(status), "process killed while its channel runs");
+	for (i = 0; i < 50 && param(fd, DRM_TS104_PARAM_VRAM_FREE) != free_before; i++)
+		usleep(20000);
+	check(param(fd, DRM_TS104_PARAM_VRAM_FREE) == free_before, "its VRAM is free again");
+}
+
+static void test_fdinfo(int fd)
+{
+	char path[64], line[128], all[2048] = "";
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	file = fopen(path, "r");
+	while (file && fgets(line, sizeof(line), file)) {
+		if (!strncmp(line, "drm-", 4) && strlen(all) + strlen(line) < sizeof(all))
+			strcat(all, line);
+	}
+	if (file)
+		fclose(file);
+	printf("%s", all);
+	check(strstr(all, "drm-driver:\tts104") && strstr(all, "drm-client-id") &&
+	      strstr(all, "drm-engine-compute") && strstr(all, "drm-total-vram") &&
+	      strstr(all, "drm-resident-system"), "fdinfo has the usual keys");
+	check(!strstr(all, "drm-engine-copy:\t0 ns"), "copy engine time was counted");
+}
+
+static bool write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY);
+	bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+	if (fd >= 0)
+		close(fd);
+	return ok;
+}
+
+static void test_reset(int fd)
+{
+	uint32_t vram = gem(fd, PAGE, DRM_TS104_PLACEMENT_VRAM);
+	uint32_t sys = gem(fd, PAGE, DRM_TS104_PLACEMENT_SYSMEM);
+	volatile uint32_t *vram_cpu = gem_map(fd, vram, PAGE, MAP_SHARED);
+	volatile uint32_t *sys_cpu = gem_map(fd, sys, PAGE, MAP_SHARED);
+	struct client old, new;
+	char path[128];
+
+	client_init(&old, fd, DRM_TS104_ENGINE_COPY, DRM_TS104_PLACEMENT_SYSMEM);
+	release(&old, SEM_VA, 1);
+	wait_value(&old, 1, 10000);
+	*vram_cpu = *sys_cpu = 0x55;
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/reset", pci_name);
+	check(write_file(path, "1"), "function reset while in use");
+	check(status_of(&old).kind == DRM_TS104_ERROR_DEVICE_LOST, "the channel is lost");
+	check(wait_value(&old, 2, 1000) == EIO, "waiting on it ends");
+	check(bind_map(fd, old.vm, DATA_VA, sys, 0, PAGE) == EIO, "its VM is lost");
+	*vram_cpu += 1;
+	check(*vram_cpu != 0x56, "VRAM of before is gone, but can be touched");
+	check(*sys_cpu == 0x55, "system memory keeps its contents");
+	check(client_init(&new, fd, DRM_TS104_ENGINE_COPY, DRM_TS104_PLACEMENT_VRAM),
+	      "a new channel in the same file");
+	release(&new, SEM_VA, 1);
+	check(!wait_value(&new, 1, 10000), "which works");
+	check(bind_map(fd, new.vm, DATA_VA, vram, 0, PAGE) == EIO, "lost VRAM cannot be bound");
+	check(!bind_map(fd, new.vm, DATA_VA, sys, 0, PAGE), "system memory can");
+	client_fini(&old);
+	client_fini(&new);
+	munmap((void *)vram_cpu, PAGE);
+	munmap((void *)sys_cpu, PAGE);
+	gem_close(fd, vram);
+	gem_close(fd, sys);
+}
+
+static void test_remove(int fd)
+{
+	uint32_t vram = gem(fd, PAGE, DRM_TS104_PLACEMENT_VRAM);
+	volatile uint32_t *cpu = gem_map(fd, vram, PAGE, MAP_SHARED);
+	struct drm_ts104_get_param args = {};
+	struct client c;
+	int i, again;
+
+	client_init(&c, fd, DRM_TS104_ENGINE_COMPUTE, DRM_TS104_PLACEMENT_SYSMEM);
+	release(&c, SEM_VA, 1);
+	wait_value(&c, 1, 10000);
+	*cpu = 1;
+	check(write_file("/sys/bus/pci/drivers/ts104/unbind", pci_name), "driver unbound while in use");
+	expect(fd, DRM_IOCTL_TS104_GET_PARAM, &args, ENODEV, "param");
+	*cpu += 1;
+	*c.doorbell = c.token;
+	release(&c, SEM_VA, 2);
+	check(true, "mappings can still be touched");
+	check(write_file("/sys/bus/pci/drivers/ts104/bind", pci_name), "driver bound again");
+	client_fini(&c);
+	munmap((void *)cpu, PAGE);
+	close(fd);
+
+	for (i = 0, again = -1; i < 100 && again < 0; i++) {
+		usleep(20000);
+		again = find_node();
+	}
+	check(again >= 0, "a new render node is there");
+	if (again >= 0) {
+		test_submit(again, DRM_TS104_ENGINE_COMPUTE, DRM_TS104_PLACEMENT_VRAM);
+		close(again);
+	}
+}
+
+static void test_submits(int fd)
+{
+	uint32_t engine, placement;
+
+	for (engine = 0; engine < 2; engine++)
+		for (placement = 0; placement < 2; placement++)
+			test_submit(fd, engine, placement);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(int fd);
+} all_tests[] = {
+	{ "params", test_params },
+	{ "gem", test_gem },
+	{ "vm", test_vm },
+	{ "channel-args", test_channel_args },
+	{ "wait-args", test_wait_args },
+	{ "submit", test_submits },
+	{ "errors", test_errors },
+	{ "unbind-is-seen", test_unbind_is_seen },
+	{ "killed-process", test_killed_process },
+	{ "fdinfo", test_fdinfo },
+	{ "reset", test_reset },
+	{ "remove", test_remove },	/* closes the file: last */
+};
+
+int main(int argc, char **argv)
+{
+	int fd = find_node();
+	size_t i;
+	int a;
+
+	if (fd < 0) {
+		fprintf(stderr, "uapi_test: no render node of driver ts104\n");
+		return 1;
+	}
+	for (i = 0; i < sizeof(all_tests) / sizeof(all_tests[0]); i++) {
+		bool wanted = argc < 2;
+
+		for (a = 1; a < argc; a++)
+			wanted |= !strcmp(argv[a], all_tests[i].name);
+		if (wanted)
+			all_tests[i].run(fd);
+	}
+	printf("uapi_test: %d passed, %d failed\n", tests - failures, failures);
+	return failures != 0;
+}
