@@ -32,6 +32,11 @@ def is_c_of_an_os(path):
     return "linux" in path.parts or "qemu" in path.parts
 
 
+# C for programs on the GPU.
+C_HEADERS = {"guest_driver/umd/include/ts104_kernel.h"}
+
+
 def has_c_style(path):
     """Also the headers that C and C++ share: the doors (*_abi.h) and the kernel's user-space API."""
-    return is_c_of_an_os(path) or path.name.endswith("_abi.h") or "uapi" in path.parts
+    return (is_c_of_an_os(path) or path.name.endswith("_abi.h") or "uapi" in path.parts
+            or str(path) in C_HEADERS)
