@@ -78,8 +78,8 @@ static unsigned long ts104_bo_pfn(struct ts104_bo *bo, pgoff_t page)
 }
 
 /*
- * Not the shmem helper's: that counts pages from the beginning of the VMA, which is wrong once a part
- * of a mapping has been unmapped, and maps one page at a time.
+ * Not the shmem helper's: that counts pages from the beginning of the VMA, which is wrong once a
+ * part of a mapping has been unmapped, and maps one page at a time.
  */
 static vm_fault_t ts104_bo_fault(struct vm_fault *vmf)
 {

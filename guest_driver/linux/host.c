@@ -107,12 +107,13 @@ static void ts104_os_log(void *os, enum tsg_log_level level, const char *line)
 	struct ts104_core *core = os;
 	struct device *dev = &core->ts->pdev->dev;
 
+	/* What a program does wrong may end here. */
 	switch (level) {
 	case TSG_LOG_ERROR:
-		dev_err(dev, "%s\n", line);
+		dev_err_ratelimited(dev, "%s\n", line);
 		break;
 	case TSG_LOG_WARN:
-		dev_warn(dev, "%s\n", line);
+		dev_warn_ratelimited(dev, "%s\n", line);
 		break;
 	case TSG_LOG_INFO:
 		dev_info(dev, "%s\n", line);

@@ -144,7 +144,8 @@ static int bind_op(int fd, uint32_t vm, struct drm_ts104_bind_op op)
 	return call(fd, DRM_IOCTL_TS104_VM_BIND, &bind);
 }
 
-static int bind_map(int fd, uint32_t vm, uint64_t va, uint32_t handle, uint64_t offset, uint64_t range)
+static int bind_map(int fd, uint32_t vm, uint64_t va, uint32_t handle, uint64_t offset,
+		    uint64_t range)
 {
 	return bind_op(fd, vm, (struct drm_ts104_bind_op){ .handle = handle, .bo_offset = offset,
 							    .va = va, .range = range });
@@ -178,7 +179,11 @@ struct client {
 static bool client_init(struct client *c, int fd, uint32_t engine, uint32_t placement)
 {
 	struct drm_ts104_vm_create vm = {};
-	struct drm_ts104_channel_create ch = { .engine = engine, .ring_va = RING_VA, .ring_order = 5 };
+	struct drm_ts104_channel_create ch = {
+		.engine = engine,
+		.ring_va = RING_VA,
+		.ring_order = 5,
+	};
 
 	memset(c, 0, sizeof(*c));
 	c->fd = fd;
@@ -394,7 +399,7 @@ static void test_vm(int fd)
 	check(bind_map(fd, vm, DATA_VA, handle, 0, PAGE + 1) == EINVAL, "misaligned range");
 	check(bind_map(fd, vm, DATA_VA, handle, 0, 0) == EINVAL, "empty range");
 	check(bind_map(fd, vm, DATA_VA, handle, 4 * MIB, PAGE) == EINVAL, "beyond the buffer");
-	check(bind_map(fd, vm, DATA_VA, handle, PAGE, 4 * MIB) == EINVAL, "across the buffer's end");
+	check(bind_map(fd, vm, DATA_VA, handle, PAGE, 4 * MIB) == EINVAL, "across its end");
 	check(bind_map(fd, vm, DATA_VA, handle, -PAGE, PAGE) == EINVAL, "offset that wraps");
 	check(bind_map(fd, vm, 1ull << 49, handle, 0, PAGE) == EINVAL, "address 2^49");
 	check(bind_map(fd, vm, (1ull << 49) - PAGE, handle, 0, 2 * PAGE) == EINVAL, "across 2^49");
@@ -536,11 +541,13 @@ static void test_errors(int fd)
 
 	release(&bad, UNMAPPED_VA, 1);
 	error = wait_value(&bad, 1, 10000);
-	check(error == EIO, "wait of a channel that faults: %s", error ? strerrorname_np(error) : "0");
+	check(error == EIO, "wait of a channel that faults: %s",
+	      error ? strerrorname_np(error) : "0");
 	status = status_of(&bad);
 	check(status.kind == DRM_TS104_ERROR_MMU_FAULT && status.va == UNMAPPED_VA &&
 	      status.count == 1, "MMU fault at 0x%llx (kind %u, type %u, access %u, engine %u)",
-	      (unsigned long long)status.va, status.kind, status.type, status.access, status.engine);
+	      (unsigned long long)status.va, status.kind, status.type, status.access,
+	      status.engine);
 	release(&good, SEM_VA, 7);
 	check(!wait_value(&good, 7, 10000), "the other channel goes on");
 	check(!status_of(&good).kind, "and has no error");
@@ -586,7 +593,8 @@ static void test_unbind_is_seen(int fd)
 	release(&c, DATA_VA + 0x1000, 1);
 	check(wait_value(&c, 3, 10000) == EIO, "the unbound one faults");
 	status = status_of(&c);
-	check(status.va == DATA_VA + 0x1000, "at its address 0x%llx", (unsigned long long)status.va);
+	check(status.va == DATA_VA + 0x1000, "at its address 0x%llx",
+	      (unsigned long long)status.va);
 	client_fini(&c);
 	gem_close(fd, handle);
 }
@@ -696,7 +704,8 @@ static void test_remove(int fd)
 	release(&c, SEM_VA, 1);
 	wait_value(&c, 1, 10000);
 	*cpu = 1;
-	check(write_file("/sys/bus/pci/drivers/ts104/unbind", pci_name), "driver unbound while in use");
+	check(write_file("/sys/bus/pci/drivers/ts104/unbind", pci_name),
+	      "driver unbound while in use");
 	expect(fd, DRM_IOCTL_TS104_GET_PARAM, &args, ENODEV, "param");
 	*cpu += 1;
 	*c.doorbell = c.token;
