@@ -47,7 +47,7 @@ cxx_c_only = $(eval cxx_c_only := $$(shell echo | LC_ALL=C $$(CXX) $$(filter-out
 
 # -ffreestanding also means: no call is turned into a library function the kernel lacks.
 cxx_lang := -std=c++20 -ffreestanding -fno-exceptions -fno-rtti -fno-threadsafe-statics
-cxx_lang += -fno-sized-deallocation -fcheck-new
+cxx_lang += -fno-sized-deallocation -fcheck-new -fno-gnu-unique
 cxx_lang += -Wall -Wextra -Wshadow -Wconversion -Wsign-conversion
 
 # Expands to the kernel's flags for this object, or stops.
@@ -59,7 +59,8 @@ cxx_kernel_flags = $(if $(and $(strip $(_c_flags)),$(strip $(modkern_cflags))),,
 
 # Inline functions and templates come in COMDAT groups, of which the linker would keep one copy and
 # drop the others, but not the others' entries in __mcount_loc and the like, which it then refuses.
-# Dissolved object by object there is nothing to drop: the copies stay, as weak symbols.
+# Dissolved object by object there is nothing to drop: the copies stay, as weak symbols. (Inline
+# variables are "unique" symbols unless told otherwise, and those clash.)
 quiet_cmd_cxx_o_cc = CXX $(quiet_modtag)  $@
       cmd_cxx_o_cc = $(CXX) -Wp,-MMD,$(depfile) $(cxx_kernel_flags) $(cxx_lang) -c -o $@.comdat $<; \
 		     $(LD) $(KBUILD_LDFLAGS) -r --force-group-allocation -o $@ $@.comdat; \
