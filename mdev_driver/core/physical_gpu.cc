@@ -192,7 +192,7 @@ Status PhysicalGpu::Attach(const Partition& partition, FunctionClient& client,
   return Status::kOk;
 }
 
-void PhysicalGpu::Detach(const Partition& partition) {
+void PhysicalGpu::Detach(const Partition& partition, MemoryCounter& counter) {
   const uint32_t function = partition.function.value();
   base::MutexGuard guard(mutex_);
   host_.Write32(reg::ctrl::VirtualChannelCfg::Offset(function), 0);
@@ -204,6 +204,7 @@ void PhysicalGpu::Detach(const Partition& partition) {
     clients_[function] = nullptr;
   }
   functions_[function].reset();
+  counter.Sub(sizeof(FunctionState));
 }
 
 void PhysicalGpu::SetPendingEnable(const Partition& partition, bool enable) {

@@ -97,7 +97,7 @@ class PhysicalGpu final : public TlbInvalidator, private RunlistHost {
   Status Attach(const Partition& partition, FunctionClient& client, MemoryCounter& counter)
       TS_EXCLUDES(mutex_);
   // After this returns nothing reaches the client any more. Its channels are unbound.
-  void Detach(const Partition& partition) TS_EXCLUDES(mutex_);
+  void Detach(const Partition& partition, MemoryCounter& counter) TS_EXCLUDES(mutex_);
   // VIRTUAL_CHANNEL_CFG(f).PENDING_ENABLE: whether doorbells of its window count.
   void SetPendingEnable(const Partition& partition, bool enable) TS_EXCLUDES(mutex_);
   // Moves what happened into `events`, which is empty before.

@@ -79,10 +79,10 @@ void VirtualTree::SetLevel(uint32_t vector, bool level) {
   UpdateLocked(before, fresh ? 1u << (leaf / 2) : 0);
 }
 
-void VirtualTree::SetPmc(uint32_t tree, uint32_t bits) {
+void VirtualTree::SetPmcBit(uint32_t tree, uint32_t bit, bool level) {
   base::SpinLockGuard guard(lock_);
   const uint32_t before = SourcesLocked();
-  pmc_[tree] = bits;
+  pmc_[tree] = level ? pmc_[tree] | 1u << bit : pmc_[tree] & ~(1u << bit);
   UpdateLocked(before, 0);
 }
 

@@ -33,8 +33,8 @@ class VirtualTree {
   void LatchLeaf0(uint32_t bits) TS_EXCLUDES(lock_);
   // State of a level source.
   void SetLevel(uint32_t vector, bool level) TS_EXCLUDES(lock_);
-  // State of PMC INTR(0) and INTR(1), which drive MSI-X entries 4 and 5.
-  void SetPmc(uint32_t tree, uint32_t bits) TS_EXCLUDES(lock_);
+  // State of one bit of PMC INTR(0) or INTR(1), which drive MSI-X entries 4 and 5.
+  void SetPmcBit(uint32_t tree, uint32_t bit, bool level) TS_EXCLUDES(lock_);
 
   uint32_t ReadLeaf(uint32_t leaf) const TS_EXCLUDES(lock_);
   uint32_t ReadLeafEnable(uint32_t leaf) const TS_EXCLUDES(lock_);
