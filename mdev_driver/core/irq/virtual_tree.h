@@ -10,11 +10,12 @@
 
 namespace turnstile {
 
-// Lock ranks of the core, in the order of acquisition: docs/locking.md.
-inline constexpr uint32_t kRankVgpu = 2;
-inline constexpr uint32_t kRankGpu = 4;
-inline constexpr uint32_t kRankGpuIrq = 8;
-inline constexpr uint32_t kRankVgpuIrq = 10;
+// Lock ranks of the core, in the order of acquisition: docs/locking.md. They lie above the guest
+// driver's: in the rig a guest that holds its own locks traps into this code.
+inline constexpr uint32_t kRankVgpu = 20;
+inline constexpr uint32_t kRankGpu = 22;
+inline constexpr uint32_t kRankGpuIrq = 24;
+inline constexpr uint32_t kRankVgpuIrq = 26;
 
 // Register map §3: leaf bits latch; a subtree sends its message when it becomes non-zero, when a
 // new bit is latched in an enabled leaf, and on TOP_EN_SET of a subtree that is set; level sources

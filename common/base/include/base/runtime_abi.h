@@ -37,7 +37,7 @@ void ts_report_bug(const char* file, int line, const char* expression);
  *
  * Create: null when there is no memory; may sleep. Destroy: held by nobody; null is allowed.
  */
-#define TS_LOCK_RANKS 16
+#define TS_LOCK_RANKS 32
 
 /* Sleeping lock: process context only. */
 struct ts_mutex* ts_mutex_create(unsigned int rank);
