@@ -362,7 +362,10 @@ bool IsProgram(const std::string& spec) {
 }
 
 Result RunProgram(libts104::Device& device, const Options& options, const std::string& spec) {
-  const auto [name, argument] = Split(spec);
+  // Not a structured binding: clang 14 cannot capture those.
+  const std::pair<std::string, std::string> parts = Split(spec);
+  const std::string& name = parts.first;
+  const std::string& argument = parts.second;
   const auto entry = std::find_if(std::begin(kPrograms), std::end(kPrograms),
                                   [&](const Entry& e) { return name == e.name; });
   return Measure(device, options, name, [&](Session& session, Result* result) {

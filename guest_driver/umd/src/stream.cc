@@ -20,7 +20,6 @@ namespace compute = ts104::compute_methods;
 
 constexpr uint32_t kComputeClass = 0xc5c0;
 constexpr uint32_t kCopyClass = 0xc5b5;
-constexpr uint32_t kUserdGpGet = NV_USERD_GP_GET / 4;
 constexpr uint32_t kUserdGpPut = NV_USERD_GP_PUT / 4;
 constexpr uint32_t kThreadsPerSmSlot = 1024;
 constexpr uint32_t kMaxThreads = 1024;
