@@ -130,6 +130,7 @@ Status Fifo::StartLocked(Channel& channel) {
   enable.Set<PccsrChannel::EnableSet>(1).WriteTo(os_, chid);
   channel.first_error = {};
   channel.error_count = 0;
+  channel.unreported = false;
   channel.state = Channel::State::kRunning;
   const Status status = SubmitList(channel.runlist);
   if (status != Status::kOk) (void)StopLocked(channel);
@@ -140,8 +141,7 @@ Status Fifo::WaitUntilOff(const Channel& channel) {
   return os_.WaitFor(kStopTimeoutUs, [&]() TS_NO_THREAD_SAFETY_ANALYSIS {
     if (!OnHardware(PccsrChannel::ReadFrom(os_, channel.on_list.chid))) return true;
     // A PBDMA with an interrupt pending is frozen and saves nothing out.
-    Records nobody;
-    ServicePbdma(channel.runlist, nobody);
+    ServicePbdma(channel.runlist);
     return false;
   });
 }

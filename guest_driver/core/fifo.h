@@ -37,6 +37,7 @@ struct Channel {
   uint64_t context_bytes = 0;
   tsg_error first_error = {};
   uint32_t error_count = 0;
+  bool unreported = false;  // first_error was not yet returned by ServiceErrors
 };
 
 // All functions may sleep and take mutex_.
@@ -63,15 +64,10 @@ class Fifo {
   base::Status Restart(Channel& channel) TS_EXCLUDES(mutex_);
   base::Status GetStatus(const Channel& channel, tsg_channel_status* out) TS_EXCLUDES(mutex_);
 
+  // Also returns errors that a Stop of another channel came across.
   uint32_t ServiceErrors(std::span<tsg_error> records) TS_EXCLUDES(mutex_);
 
  private:
-  // Where ServiceErrors' caller wants its records; what does not fit is dropped.
-  struct Records {
-    std::span<tsg_error> out;
-    uint32_t count = 0;
-  };
-
   base::Status AllocMemory(Channel& channel) TS_REQUIRES(mutex_);
   void FreeMemory(Channel& channel) TS_REQUIRES(mutex_);
   base::Status StartLocked(Channel& channel) TS_REQUIRES(mutex_);
@@ -80,11 +76,11 @@ class Fifo {
   base::Status WaitUntilOff(const Channel& channel) TS_REQUIRES(mutex_);
   void Unlist(const Channel& channel) TS_REQUIRES(mutex_);
 
-  void DrainFaults(Records& records) TS_REQUIRES(mutex_);
-  void FindLostFaults(Records& records) TS_REQUIRES(mutex_);
-  void ServicePfifo(Records& records) TS_REQUIRES(mutex_);
-  void ServicePbdma(uint32_t pbdma, Records& records) TS_REQUIRES(mutex_);
-  void Record(Channel* channel, tsg_error error, Records& records) TS_REQUIRES(mutex_);
+  void DrainFaults() TS_REQUIRES(mutex_);
+  void FindLostFaults() TS_REQUIRES(mutex_);
+  void ServicePfifo() TS_REQUIRES(mutex_);
+  void ServicePbdma(uint32_t pbdma) TS_REQUIRES(mutex_);
+  void Record(Channel* channel, tsg_error error) TS_REQUIRES(mutex_);
   Channel* FindByInst(uint64_t inst) TS_REQUIRES(mutex_);
 
   const Os& os_;

@@ -20,11 +20,17 @@ constexpr uint32_t kMaxPacketsPerCall = 1024;
 
 uint32_t Fifo::ServiceErrors(std::span<tsg_error> out) {
   base::MutexGuard guard(mutex_);
-  Records records{out};
   if (os_.lost()) return 0;
-  DrainFaults(records);
-  ServicePfifo(records);
-  return records.count;
+  DrainFaults();
+  ServicePfifo();
+  uint32_t count = 0;
+  for (Channel* channel : channels_) {
+    if (channel == nullptr || !channel->unreported) continue;
+    if (count == out.size()) break;
+    out[count++] = channel->first_error;
+    channel->unreported = false;
+  }
+  return count;
 }
 
 Channel* Fifo::FindByInst(uint64_t inst) {
@@ -34,7 +40,7 @@ Channel* Fifo::FindByInst(uint64_t inst) {
   return nullptr;
 }
 
-void Fifo::Record(Channel* channel, tsg_error error, Records& records) {
+void Fifo::Record(Channel* channel, tsg_error error) {
   LogLine line;
   if (channel == nullptr) {
     os_.Log(TSG_LOG_WARN, line.Text("error of no known channel, type ").Hex(error.type));
@@ -43,6 +49,7 @@ void Fifo::Record(Channel* channel, tsg_error error, Records& records) {
   error.chid = channel->on_list.chid;
   if (channel->error_count++ == 0) {
     channel->first_error = error;
+    channel->unreported = true;
     line.Text("channel ").Dec(error.chid).Text(": ");
     if (error.kind == TSG_ERROR_PBDMA) {
       line.Text("push buffer error, INTR_0 ").Hex(error.type).Text(" INTR_1 ").Hex(error.access);
@@ -53,21 +60,20 @@ void Fifo::Record(Channel* channel, tsg_error error, Records& records) {
     }
     os_.Log(TSG_LOG_INFO, line);
   }
-  if (records.count < records.out.size()) records.out[records.count++] = error;
 }
 
-void Fifo::DrainFaults(Records& records) {
+void Fifo::DrainFaults() {
   for (uint32_t i = 0; i < kMaxPacketsPerCall; ++i) {
     const base::Result<FaultBuffer::Packet> packet = faults_.Pop();
     if (!packet.ok()) break;
     const bool in_vram = packet->inst_aperture == ts104::mmu_fmt::FaultPacket::kInstApertureVid;
-    Record(in_vram ? FindByInst(packet->inst) : nullptr, packet->error, records);
+    Record(in_vram ? FindByInst(packet->inst) : nullptr, packet->error);
   }
-  if (faults_.TakeOverflow()) FindLostFaults(records);
+  if (faults_.TakeOverflow()) FindLostFaults();
 }
 
 // After an overflow: the packets are gone, but the channels' FAULTED bits are not.
-void Fifo::FindLostFaults(Records& records) {
+void Fifo::FindLostFaults() {
   for (Channel* channel : channels_) {
     if (channel == nullptr || channel->error_count != 0) continue;
     const auto status = PccsrChannel::ReadFrom(os_, channel->on_list.chid);
@@ -78,11 +84,11 @@ void Fifo::FindLostFaults(Records& records) {
     error.type = NV_MMU_FAULT_PACKET_FAULT_TYPE_PTE;
     error.engine = engine ? NV_MMU_FAULT_PACKET_ENGINE_ID_GRAPHICS
                           : NV_MMU_FAULT_PACKET_ENGINE_ID_HOST0 + channel->runlist;
-    Record(channel, error, records);
+    Record(channel, error);
   }
 }
 
-void Fifo::ServicePfifo(Records& records) {
+void Fifo::ServicePfifo() {
   using pfifo::Intr0;
   const auto pending = Intr0::ReadFrom(os_);
   if (pending.Test<Intr0::BindError>() || pending.Test<Intr0::SchedError>()) {
@@ -96,13 +102,13 @@ void Fifo::ServicePfifo(Records& records) {
   if (!pending.Test<Intr0::PbdmaIntr>()) return;
   const uint32_t pbdmas = pfifo::IntrPbdmaId::ReadFrom(os_).raw();
   for (uint32_t p = 0; p < TSG_NUM_RUNLISTS; ++p) {
-    if ((pbdmas >> p & 1) != 0) ServicePbdma(p, records);
+    if ((pbdmas >> p & 1) != 0) ServicePbdma(p);
   }
 }
 
 // A frozen PBDMA stops everybody on its runlist: the guilty channel is disabled and its method
 // dropped, then the PBDMA goes on and saves it out.
-void Fifo::ServicePbdma(uint32_t p, Records& records) {
+void Fifo::ServicePbdma(uint32_t p) {
   const auto intr0 = pbdma::Intr0::ReadFrom(os_, p);
   const auto intr1 = pbdma::Intr1::ReadFrom(os_, p);
   if (intr0.raw() == 0 && intr1.raw() == 0) return;
@@ -132,7 +138,7 @@ void Fifo::ServicePbdma(uint32_t p, Records& records) {
   method.Set<pbdma::Method0::Valid>(0).WriteTo(os_, p);
   intr1.WriteTo(os_, p);
   intr0.WriteTo(os_, p);
-  Record(channel, error, records);
+  Record(channel, error);
 }
 
 }  // namespace guest

@@ -271,8 +271,9 @@ int tsg_channel_restart(struct tsg_channel *channel);
 uint32_t tsg_irq(struct tsg_device *device, int vector);
 /*
  * Drains the fault buffer and the PBDMA interrupts, records errors in the channels concerned, takes
- * a channel with a PBDMA error off its PBDMA. Fills up to `max` records (newest are dropped, the
- * channels know them anyway) and returns how many. Unmasks what tsg_irq masked.
+ * a channel with a PBDMA error off its PBDMA. Fills up to `max` records, one per channel that has a
+ * first error which was not returned yet, and returns how many; with more channels than that, call
+ * again. Unmasks what tsg_irq masked.
  */
 uint32_t tsg_service_errors(struct tsg_device *device, struct tsg_error *records, uint32_t max);
 
