@@ -31,8 +31,9 @@ bool InPfifo(uint32_t offset) {
 
 }  // namespace
 
-DeviceState::DeviceState(const ts104_config& config, const ts104_host_ops& ops, void* opaque)
-    : config_(config), ops_(ops), opaque_(opaque) {
+DeviceState::DeviceState(const ts104_config& config, uint32_t context_bytes,
+                         const ts104_host_ops& ops, void* opaque)
+    : config_(config), context_bytes_(context_bytes), ops_(ops), opaque_(opaque) {
   map_ = *hwreg::RegisterMap::Create(kBar0Registers, TS104_PCI_BAR0_SIZE);
   regs = *hwreg::RegisterBank::Create(map_);
   Reset();
@@ -80,6 +81,11 @@ void DeviceState::RaisePbdma(uint32_t pbdma, uint32_t intr_0, uint32_t intr_1) {
   SetBits(NV_PPBDMA_INTR_0(pbdma), intr_0);
   SetBits(NV_PPBDMA_INTR_1(pbdma), intr_1);
   UpdateInterrupts();
+}
+
+void DeviceState::CompleteTsgPreempt() {
+  tsg_preempt_pending = false;
+  if (tsg_preempt_reported) RaisePfifo(TS104_FIELD(NV_PFIFO_INTR_0_TSG_PREEMPT_COMPLETE));
 }
 
 bool DeviceState::PbdmaFrozen(uint32_t pbdma) const {
@@ -161,6 +167,9 @@ void DeviceState::ResetPfifo() {
   tsg_preempt_reported = false;
   status = {};
   submit_sequence = {};
+  submit_pending = {};
+  preempt_pending = {};
+  tsg_preempt_pending = false;
   requests.runlist = {};
   requests.preempt_tsg.reset();
 }
@@ -173,6 +182,7 @@ void DeviceState::Reset() {
   function_ns = {};
   engines_enabled = (1u << kEngines) - 1;
   pfifo_enabled = true;
+  invalidate_pending = false;
   alarm = kNever;
   lag_ns = 0;
   instructions = 0;
@@ -180,6 +190,7 @@ void DeviceState::Reset() {
   Set(NV_TS104_SM_COUNT, config_.sms);
   Set(NV_TS104_ENGINE_MHZ, config_.engine_mhz);
   Set(NV_TS104_CTXSW_US, config_.ctxsw_us);
+  Set(NV_TS104_CTX_SIZE, context_bytes_);
   Set(NV_TS104_NUM_CHIDS, TS104_PCI_NUM_CHANNELS);
   Set(NV_PMC_INTR_MODE(1), ~0u);
   PublishRequestTime();

@@ -78,7 +78,9 @@ struct RunlistStatus {
 
 class DeviceState {
  public:
-  DeviceState(const ts104_config& config, const ts104_host_ops& ops, void* opaque);
+  // `context_bytes`: what NV_TS104_CTX_SIZE reads.
+  DeviceState(const ts104_config& config, uint32_t context_bytes, const ts104_host_ops& ops,
+              void* opaque);
   DeviceState(const DeviceState&) = delete;
   DeviceState& operator=(const DeviceState&) = delete;
 
@@ -93,7 +95,11 @@ class DeviceState {
   std::array<RunlistStatus, kRunlists> status{};
   std::array<std::array<uint64_t, InterruptTree::kFunctions>, kRunlists> function_ns{};
   std::array<uint32_t, kRunlists> submit_sequence{};  // counts writes of RUNLIST_SUBMIT
-  uint32_t engines_enabled = 0;                       // bit = engine: PMC ENABLE
+  std::array<bool, kRunlists> submit_pending{};
+  std::array<bool, kRunlists> preempt_pending{};  // RUNLIST_PREEMPT
+  bool tsg_preempt_pending = false;               // PREEMPT.PENDING
+  bool invalidate_pending = false;                // MMU_INVALIDATE.TRIGGER
+  uint32_t engines_enabled = 0;                   // bit = engine: PMC ENABLE
   bool pfifo_enabled = true;
   bool tsg_preempt_reported = false;  // INTR_0_MASK of TSG_PREEMPT_COMPLETE
   uint64_t alarm = kNever;            // when PTIMER's alarm is due
@@ -120,6 +126,7 @@ class DeviceState {
   void RaiseVector(uint32_t function, uint32_t vector);
   void RaisePfifo(uint32_t intr_0_bits);
   void RaisePbdma(uint32_t pbdma, uint32_t intr_0, uint32_t intr_1);
+  void CompleteTsgPreempt();
   bool PbdmaFrozen(uint32_t pbdma) const;
   uint32_t PfifoIntr0() const;        // as it reads
   uint32_t PbdmaIntrPending() const;  // INTR_PBDMA_ID
@@ -137,6 +144,7 @@ class DeviceState {
   void PublishRequestTime();
 
   const ts104_config config_;
+  const uint32_t context_bytes_;
   const ts104_host_ops& ops_;
   void* const opaque_;
   hwreg::RegisterMap map_;

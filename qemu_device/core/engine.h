@@ -27,7 +27,9 @@ struct Machine {
   const MemoryPort& memory;
   Mmu& mmu;
   FaultBuffer& faults;
+  uint64_t time = 0;                // of the event at hand
   uint64_t semaphore_releases = 0;  // counts: a failing acquire looks again when it changes
+  uint32_t tsg_preempts = 0;        // PREEMPT requests whose TSG has not left yet
 
   // Cycles of the engine clock, rounded up to whole ns.
   uint64_t CyclesToNs(uint64_t cycles) const {
@@ -125,6 +127,11 @@ class Engine {
     busy_ = false;
     owner_.reset();
   }
+  // Reaches a preemption point whenever due() comes; false for work that has to be waited for.
+  virtual bool PreemptsPromptly() const { return true; }
+  // PMC ENABLE. A disabled engine takes no methods.
+  bool enabled() const { return enabled_; }
+  void set_enabled(bool enabled) { enabled_ = enabled; }
   // Moves the engine's time: the model could not keep up.
   void Delay(uint64_t ns) {
     if (busy_) due_ += ns;
@@ -144,6 +151,7 @@ class Engine {
   Machine& machine_;
   std::optional<ChannelContext> owner_;
   bool busy_ = false;
+  bool enabled_ = true;
   uint64_t due_ = 0;
 };
 

@@ -54,6 +54,15 @@ struct TlbInvalidate {
   uint64_t va = 0;  // else [va, va + bytes)
   uint64_t bytes = 0;
   bool hub_only = false;
+
+  // Limits it to 4 KiB << log2_pages around `address`, aligned to that size.
+  void SetRange(uint64_t address, uint32_t log2_pages) {
+    constexpr uint32_t kWholeSpace = 49 - 12;
+    all_addresses = log2_pages >= kWholeSpace;
+    if (all_addresses) return;
+    bytes = uint64_t{4096} << log2_pages;
+    va = address & ~(bytes - 1);
+  }
 };
 
 // The entries of one TLB, tagged by page directory. Entries stay until invalidated, whatever memory
