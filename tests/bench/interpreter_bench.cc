@@ -93,6 +93,18 @@ void BM_Vecadd(benchmark::State& state) {
 }
 BENCHMARK(BM_Vecadd)->Unit(benchmark::kMillisecond);
 
+// Data in system memory, which the SMs reach by calls.
+void BM_VecaddSlowMemory(benchmark::State& state) {
+  constexpr uint64_t kCount = 1 << 18;
+  Machine machine("vecadd");
+  machine.memory().Map(kData, 12 * kCount, {.pointer = false});
+  machine.SetArguments(ts104_vecadd_args{kData, kData + 4 * kCount, kData + 8 * kCount, kCount});
+  uint64_t instructions = 0;
+  for (auto _ : state) instructions += machine.Run({64, 1, 1}, {256, 1, 1});
+  Report(state, instructions);
+}
+BENCHMARK(BM_VecaddSlowMemory)->Unit(benchmark::kMillisecond);
+
 void BM_Histogram(benchmark::State& state) {
   constexpr uint64_t kCount = 1 << 20;
   Machine machine("histogram");
