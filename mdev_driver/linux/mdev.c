@@ -26,7 +26,9 @@ static unsigned int tsl_get_available(struct mdev_type *mtype)
 {
 	struct ts_host_gpu *gpu = tsl_gpu_of(mtype);
 
-	return gpu->core ? ts_gpu_available(gpu->core, tsl_type_of(mtype)->index) : 0;
+	if (!gpu->core || READ_ONCE(gpu->lost))
+		return 0;
+	return ts_gpu_available(gpu->core, tsl_type_of(mtype)->index);
 }
 
 static ssize_t tsl_show_description(struct mdev_type *mtype, char *buf)
@@ -81,7 +83,7 @@ static int tsl_mdev_probe(struct mdev_device *mdev)
 	struct ts_host_vgpu *vgpu;
 	int ret;
 
-	if (!gpu->core)
+	if (!gpu->core || READ_ONCE(gpu->lost))
 		return -EIO;
 	vgpu = vfio_alloc_device(ts_host_vgpu, vdev, &mdev->dev, &tsl_vfio_ops);
 	if (IS_ERR(vgpu))

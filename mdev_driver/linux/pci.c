@@ -210,12 +210,12 @@ err_free:
 	return ret;
 }
 
-/* The device is not there any more: nobody may wait for it or map it. */
-static void tsl_pci_gone(struct ts_host_gpu *gpu)
+/* Nothing that a vGPU had on the device is there any more: its user gets errors, no silence. */
+static void tsl_pci_lost(struct ts_host_gpu *gpu)
 {
 	struct ts_host_vgpu *vgpu;
 
-	WRITE_ONCE(gpu->gone, true);
+	WRITE_ONCE(gpu->lost, true);
 	mutex_lock(&gpu->vgpus_lock);
 	list_for_each_entry(vgpu, &gpu->vgpus, link)
 		tsl_mmap_revoke(vgpu);
@@ -232,7 +232,7 @@ static void tsl_pci_remove(struct pci_dev *pdev)
 	struct ts_host_gpu *gpu = pci_get_drvdata(pdev);
 
 	if (!pci_device_is_present(pdev))
-		tsl_pci_gone(gpu);
+		tsl_pci_lost(gpu);
 	tsl_mdev_unregister(gpu);
 	tsl_debugfs_remove_gpu(gpu);
 	tsl_stop(gpu);
@@ -280,6 +280,20 @@ static const struct dev_pm_ops tsl_pm_ops = {
 	SYSTEM_SLEEP_PM_OPS(tsl_pm_suspend, tsl_pm_resume)
 };
 
+/*
+ * Somebody resets the device by sysfs; that cannot be refused. Neither the registers that the core
+ * set up nor the VRAM of the guests survive it.
+ */
+static void tsl_reset_prepare(struct pci_dev *pdev)
+{
+	dev_err(&pdev->dev, "reset from outside: all vGPUs are lost; bind the driver anew\n");
+	tsl_pci_lost(pci_get_drvdata(pdev));
+}
+
+static const struct pci_error_handlers tsl_error_handlers = {
+	.reset_prepare = tsl_reset_prepare,
+};
+
 static const struct pci_device_id tsl_pci_ids[] = {
 	{ PCI_DEVICE(TS104_PCI_VENDOR_ID, TS104_PCI_DEVICE_ID) },
 	{}
@@ -293,5 +307,6 @@ struct pci_driver tsl_pci_driver = {
 	.probe = tsl_pci_probe,
 	.remove = tsl_pci_remove,
 	.dev_groups = tsl_gpu_groups,
+	.err_handler = &tsl_error_handlers,
 	.driver.pm = pm_ptr(&tsl_pm_ops),
 };

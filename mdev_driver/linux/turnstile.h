@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * turnstile.ko, the kernel's side: what its files share. It owns all that is Linux (PCI,
- * VFIO, mdev, eventfds, user mappings, pages); what a vGPU does is decided in core/, reached through
- * core_abi.h, and the core asks for Linux through host_abi.h.
+ * turnstile.ko, the kernel's side: what its files share. It owns all that is Linux (PCI, VFIO,
+ * mdev, eventfds, user mappings, pages). What a vGPU does is decided in core/, which is reached
+ * through core_abi.h and asks for Linux through host_abi.h.
  *
  * Names: tsl_ is this side, ts_host_ is what the core calls, ts_gpu_ and ts_vgpu_ are the core's.
  *
@@ -52,8 +52,8 @@ struct ts_host_gpu {
 	u8 __iomem *bar0;
 	u8 __iomem *bar1;
 	u64 bar1_bytes;
-	/* Surprise removal: the device answers no more. */
-	bool gone;
+	/* Removed by surprise or reset behind our back: what vGPUs had on it is lost for good. */
+	bool lost;
 
 	u32 pin_batch;
 	int n_irqs;

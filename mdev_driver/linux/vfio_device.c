@@ -18,7 +18,7 @@ static int tsl_open(struct vfio_device *vdev)
 	struct ts_host_vgpu *vgpu = tsl_vgpu_of(vdev);
 	int ret;
 
-	if (READ_ONCE(vgpu->gpu->gone))
+	if (READ_ONCE(vgpu->gpu->lost))
 		return -ENODEV;
 	ret = ts_vgpu_open(vgpu->core);
 	if (ret) {
@@ -161,7 +161,7 @@ static long tsl_ioctl(struct vfio_device *vdev, unsigned int cmd, unsigned long 
 	case VFIO_DEVICE_SET_IRQS:
 		return tsl_irq_set(vgpu, user);
 	case VFIO_DEVICE_RESET:
-		return READ_ONCE(vgpu->gpu->gone) ? -EIO : ts_vgpu_reset(vgpu->core);
+		return READ_ONCE(vgpu->gpu->lost) ? -EIO : ts_vgpu_reset(vgpu->core);
 	default:
 		return -ENOTTY;
 	}
@@ -261,7 +261,7 @@ static ssize_t tsl_access(struct vfio_device *vdev, char __user *user, size_t co
 	u64 offset;
 	u32 index;
 
-	if (READ_ONCE(vgpu->gpu->gone))
+	if (READ_ONCE(vgpu->gpu->lost))
 		return -EIO;
 	if (*ppos < 0 || !tsl_region_of(vgpu, *ppos, &index, &offset) ||
 	    ts_vgpu_region_info(vgpu->core, index, &region))
