@@ -7,7 +7,7 @@ _HERE = pathlib.Path(__file__).parent
 _REPO = _HERE.parents[1]
 
 # Python that runs inside L1.
-_L1_PYTHON = ("l1/l2.py", "l1/vgpu.py", "l1/demo.py", "cpio.py", "dmesg.py")
+_L1_PYTHON = ("l1/l2.py", "l1/vgpu.py", "l1/demo.py", "l1/bench.py", "cpio.py", "dmesg.py")
 
 _DEVICE_DEFAULTS = {"vram": "1G"}
 
@@ -26,8 +26,7 @@ def files(lab, product, kernel):
             put[f"/opt/turnstile/modules/{name}.ko"] = module
     if product.tree.is_dir():
         for entry in product.tree.iterdir():
-            if entry.name != "guest-lib":
-                put[f"/opt/turnstile/{entry.name}"] = entry
+            put[f"/opt/turnstile/{entry.name}"] = entry
     if product.guest_initramfs.exists():
         put["/opt/turnstile/l2/initramfs"] = product.guest_initramfs
     return put

@@ -193,7 +193,6 @@ class Builder:
             shutil.copytree(installed, target, symlinks=True)
         else:
             target.mkdir(parents=True)
-        self._add_libraries(target)
 
     def _plugin(self):
         self.meson("meson", _PRODUCT_OPTIONS)
@@ -241,27 +240,6 @@ class Builder:
                 self.must(
                     ["strip", "--strip-debug", f"/turnstile/product/modules/{series}/{module.name}"], log
                 )
-
-    def _add_libraries(self, tree):
-        """Copies the shared libraries that the programs need and a bare L1 lacks to tree/lib.
-
-        tree/guest-lib gets those that L1 has and an L2 guest lacks.
-        """
-        programs = [p for p in (tree / "bin").glob("*") if p.read_bytes()[:4] == b"\x7fELF"]
-        programs += [p for p in (tree / "lib").glob("*.so*") if not p.is_symlink()]
-        needed = set()
-        for program in programs:
-            inside = "/turnstile/product/tree/" + str(program.relative_to(tree))
-            text = self.must(["env", "LD_LIBRARY_PATH=/turnstile/product/tree/lib", "ldd", inside], "ldd")
-            needed |= set(re.findall(r"(/\S+) \(0x", text))
-        for name in sorted(needed):
-            if name.startswith("/turnstile/"):
-                continue
-            source = (self._lab.toolbox / name.lstrip("/")).resolve()
-            in_l1 = (self._lab.root / name.lstrip("/")).exists()
-            target = tree / ("guest-lib" if in_l1 else "lib") / pathlib.Path(name).name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, target)
 
     def _guest_initramfs(self):
         product = Product(self._top)

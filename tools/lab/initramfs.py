@@ -42,7 +42,8 @@ def for_l1(lab, series):
 def for_l2(lab, series, extra_modules=(), files=None, tree=None):
     """A guest that loads the DRM helpers and runs /guest/command, which the launcher appends.
 
-    `files` (path: source) are copied as they are, `tree` becomes /opt/turnstile.
+    `files` (path: source) are copied as they are, `tree` becomes /opt/turnstile. There are no shared
+    libraries: programs must be static.
     """
     archive = _base(lab)
     archive.file("init", (_HERE / "l1/guest-init").read_bytes(), 0o755)
@@ -55,8 +56,6 @@ def for_l2(lab, series, extra_modules=(), files=None, tree=None):
             archive.symlink(path, os.readlink(source))
         elif source.is_file():
             archive.copy(path, source)
-            if source.name == "ld-linux-x86-64.so.2":
-                archive.symlink("lib64/ld-linux-x86-64.so.2", f"/{path}")
     return archive.finish()
 
 

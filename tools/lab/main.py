@@ -12,6 +12,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import accel
 import artifacts
+import bench
 import build
 import demo
 import suites
@@ -133,6 +134,10 @@ def _test(arguments):
         return suites.Runner(lab, cache, builder).run(arguments.suites or suites.ORDER)
 
 
+def _bench(arguments):
+    return bench.run(arguments.names, arguments.json)
+
+
 def _clean(arguments):
     cache = cache_module.Cache()
     with cache.lock("setup"), cache.lock("build"):
@@ -212,6 +217,10 @@ def _parser():
 
     sub = command("test", _test, "run suites; the last line is the count")
     sub.add_argument("suites", nargs="*", metavar="SUITE", help=", ".join(suites.ORDER))
+
+    sub = command("bench", _bench, "measure; prints JSON")
+    sub.add_argument("names", nargs="*", metavar="NAME", help=", ".join(bench.ORDER))
+    sub.add_argument("--json", metavar="FILE", help="write the figures there as well")
 
     sub = command("clean", _clean, "remove builds from the cache, with --all everything in it")
     sub.add_argument("--all", action="store_true")
