@@ -56,7 +56,6 @@ class CodeCache {
   // Copies a block made by Decode into the cache; `flushed` tells that all older blocks are gone.
   Block* Insert(const Block& block, bool& flushed);
   void Flush();
-  size_t op_count() const { return op_count_; }
 
  private:
   static constexpr size_t kChunkOps = 4096;
