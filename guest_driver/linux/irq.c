@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Interrupts: six MSI-X vectors, else one MSI, else INTx. The core acknowledges; here waiters are
- * woken, and errors are handed out in the threaded half.
+ * Interrupts: six MSI-X vectors, else one MSI, else INTx. The core acknowledges, and in the threaded
+ * half finds out whose error it was; here waiters are woken.
  */
 #include <linux/interrupt.h>
 
 #include "ts104_drv.h"
-
-/* Records reported per run of the thread; channels know their errors beyond it. */
-#define TS104_ERROR_RECORDS 16
 
 void ts104_wake_waiters(struct ts104_device *ts)
 {
@@ -34,46 +31,19 @@ static irqreturn_t ts104_irq(int irq, void *arg)
 	return events || ts->pdev->msi_enabled || ts->pdev->msix_enabled ? IRQ_HANDLED : IRQ_NONE;
 }
 
-static void ts104_report_error(struct ts104_device *ts, const struct tsg_error *error)
-{
-	struct device *dev = &ts->pdev->dev;
-
-	switch (error->kind) {
-	case TSG_ERROR_MMU_FAULT:
-	case TSG_ERROR_ENGINE:
-		dev_notice_ratelimited(dev, "channel %u: %s, %s at 0x%llx, engine %u\n",
-				       error->chid, tsg_fault_type_name(error->type),
-				       tsg_access_type_name(error->access), error->va,
-				       error->engine);
-		break;
-	case TSG_ERROR_PBDMA:
-		dev_notice_ratelimited(dev, "channel %u: bad push buffer, PBDMA interrupts %08x %08x, method %08x data %08x\n",
-				       error->chid, error->type, error->access,
-				       lower_32_bits(error->va), upper_32_bits(error->va));
-		break;
-	default:
-		break;
-	}
-}
-
 static irqreturn_t ts104_irq_thread(int irq, void *arg)
 {
 	struct ts104_irq *vector = arg;
 	struct ts104_device *ts = vector->ts;
 	struct ts104_core *core = READ_ONCE(ts->core);
-	struct tsg_error records[TS104_ERROR_RECORDS];
-	u32 count, i;
+	struct tsg_error record;
 
-	if (!core)
-		return IRQ_HANDLED;
-	count = tsg_service_errors(core->tsg, records, ARRAY_SIZE(records));
-	if (!count)
+	/* Only whether there was one: the core has logged them, and the channels know theirs. */
+	if (!core || !tsg_service_errors(core->tsg, &record, 1))
 		return IRQ_HANDLED;
 	/* After the channels know: a waiter that sees the new number asks its channel. */
 	atomic_inc(&core->error_seq);
 	ts104_wake_waiters(ts);
-	for (i = 0; i < count; i++)
-		ts104_report_error(ts, &records[i]);
 	return IRQ_HANDLED;
 }
 
