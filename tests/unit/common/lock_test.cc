@@ -68,8 +68,8 @@ TEST(LockTest, InitReportsNoMemory) {
 
 TEST(LockTest, InitChecksTheRank) {
   Mutex mutex;
-  EXPECT_EQ(mutex.Init(16), Status::kInvalidArgument);
-  EXPECT_EQ(mutex.Init(15), Status::kOk);
+  EXPECT_EQ(mutex.Init(32), Status::kInvalidArgument);
+  EXPECT_EQ(mutex.Init(31), Status::kOk);
 }
 
 TEST(LockTest, SecondInitIsExists) {
