@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+#include "fakes/fake_host.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/runtime_abi.h"
+
+namespace {
+
+constexpr uint64_t kPage = TS_PAGE_SIZE;
+constexpr uint64_t kFirstGuestDma = uint64_t{16} << 32;
+constexpr uint64_t kGuestDmaStride = uint64_t{1} << 32;
+
+// The one whose clock ts_host_now_ns and ts_host_sleep_us mean: the GPU made last.
+ts_host_gpu* current = nullptr;
+
+}  // namespace
+
+ts_host_gpu::ts_host_gpu(uint64_t vram_bytes) : vram_(vram_bytes) { current = this; }
+
+uint32_t ts_host_gpu::Read32(uint32_t offset) {
+  const auto found = registers.find(offset);
+  return found == registers.end() ? 0 : found->second;
+}
+
+void ts_host_gpu::Write32(uint32_t offset, uint32_t value) {
+  writes.emplace_back(offset, value);
+  registers[offset] = value;
+  if (on_write) on_write(offset, value);
+}
+
+uint8_t* ts_host_gpu::Translate(uint64_t address, uint64_t length) {
+  auto found = dma.upper_bound(address);
+  if (found != dma.begin()) {
+    --found;
+    const uint64_t at = address - found->first;
+    if (at < found->second.size() && length <= found->second.size() - at) {
+      return found->second.data() + at;
+    }
+  }
+  for (ts_host_vgpu* vgpu : vgpus) {
+    if (address < vgpu->dma_base || address - vgpu->dma_base >= vgpu->memory.size()) continue;
+    const uint64_t at = address - vgpu->dma_base;
+    const uint64_t page = vgpu->scatter ? (at / kPage) ^ 1 : at / kPage;
+    if (vgpu->pinned.count(page) == 0) continue;
+    return vgpu->At(page * kPage + at % kPage);
+  }
+  return nullptr;
+}
+
+void ts_host_gpu::RunWork() {
+  while (!queued.empty() || gpu_work_queued) {
+    if (gpu_work_queued) {
+      gpu_work_queued = false;
+      ts_gpu_work(core);
+    }
+    if (queued.empty()) continue;
+    ts_host_vgpu* vgpu = *queued.begin();
+    queued.erase(queued.begin());
+    if (vgpu->core != nullptr) ts_vgpu_work(vgpu->core);
+  }
+}
+
+bool ts_host_gpu::Logged(const std::string& text) const {
+  return std::any_of(log.begin(), log.end(), [&](const std::string& line) {
+    return line.find(text) != std::string::npos;
+  });
+}
+
+ts_host_vgpu::ts_host_vgpu(ts_host_gpu& host, uint32_t pages, bool scatter_pages)
+    : gpu(host),
+      memory(pages * kPage),
+      scatter(scatter_pages),
+      dma_base(kFirstGuestDma + host.vgpus.size() * kGuestDmaStride) {
+  gpu.vgpus.insert(this);
+}
+
+ts_host_vgpu::~ts_host_vgpu() {
+  gpu.vgpus.erase(this);
+  gpu.queued.erase(this);
+}
+
+uint64_t ts_host_vgpu::DmaOf(uint64_t page) const {
+  return dma_base + (scatter ? page ^ 1 : page) * kPage;
+}
+
+void ts_host_vgpu::Store64(uint64_t gpa, uint64_t value) { std::memcpy(At(gpa), &value, 8); }
+void ts_host_vgpu::Store32(uint64_t gpa, uint32_t value) { std::memcpy(At(gpa), &value, 4); }
+
+uint32_t ts_host_vgpu::Load32(uint64_t gpa) const {
+  uint32_t value = 0;
+  std::memcpy(&value, memory.data() + gpa, 4);
+  return value;
+}
+
+uint32_t ts_host_vgpu::TakeMsix() { return std::exchange(msix, 0); }
+
+extern "C" {
+
+int ts_host_dma_alloc(ts_host_gpu* gpu, size_t size, ts_host_dma* out) {
+  if (gpu->dma_allocations_left == 0) return -12;
+  --gpu->dma_allocations_left;
+  static uint64_t next = uint64_t{1} << 32;
+  const uint64_t address = next;
+  next += size;
+  auto& memory = gpu->dma[address];
+  memory.assign(size, 0);
+  out->cpu = memory.data();
+  out->dma = address;
+  gpu->dma_bytes += size;
+  return 0;
+}
+
+void ts_host_dma_free(ts_host_gpu* gpu, size_t size, const ts_host_dma* memory) {
+  gpu->dma.erase(memory->dma);
+  gpu->dma_bytes -= size;
+}
+
+uint32_t ts_host_read32(ts_host_gpu* gpu, uint32_t offset) { return gpu->Read32(offset); }
+void ts_host_write32(ts_host_gpu* gpu, uint32_t offset, uint32_t value) {
+  gpu->Write32(offset, value);
+}
+
+void ts_host_vram_read(ts_host_gpu* gpu, uint64_t offset, void* buffer, size_t length) {
+  std::memcpy(buffer, gpu->vram() + offset, length);
+}
+void ts_host_vram_write(ts_host_gpu* gpu, uint64_t offset, const void* buffer, size_t length) {
+  std::memcpy(gpu->vram() + offset, buffer, length);
+}
+void ts_host_vram_clear(ts_host_gpu* gpu, uint64_t offset, uint64_t length) {
+  std::memset(gpu->vram() + offset, 0, length);
+}
+
+uint32_t ts_host_pin(ts_host_vgpu* vgpu, uint64_t gpa, uint32_t count, uint64_t* dma) {
+  vgpu->pin_calls.emplace_back(gpa, count);
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint64_t page = gpa / kPage + i;
+    const bool there = page < vgpu->memory.size() / kPage && vgpu->unpinnable.count(page) == 0;
+    if (!there || vgpu->pinned.size() >= vgpu->max_pinned) return i;
+    ++vgpu->pinned[page];
+    dma[i] = vgpu->DmaOf(page);
+  }
+  return count;
+}
+
+void ts_host_unpin(ts_host_vgpu* vgpu, uint64_t gpa, uint32_t count, const uint64_t*) {
+  if (vgpu->on_unpin) vgpu->on_unpin();
+  vgpu->unpin_calls.emplace_back(gpa, count);
+  for (uint32_t i = 0; i < count; ++i) {
+    const auto found = vgpu->pinned.find(gpa / kPage + i);
+    if (found == vgpu->pinned.end()) {
+      ts_report_bug(__FILE__, __LINE__, "a page is unpinned that is not pinned");
+      __builtin_trap();
+    }
+    if (--found->second == 0) vgpu->pinned.erase(found);
+  }
+}
+
+int ts_host_guest_read(ts_host_vgpu* vgpu, uint64_t gpa, void* buffer, size_t length) {
+  if (gpa > vgpu->memory.size() || length > vgpu->memory.size() - gpa) return -14;
+  std::memcpy(buffer, vgpu->At(gpa), length);
+  return 0;
+}
+int ts_host_guest_write(ts_host_vgpu* vgpu, uint64_t gpa, const void* buffer, size_t length) {
+  if (gpa > vgpu->memory.size() || length > vgpu->memory.size() - gpa) return -14;
+  std::memcpy(vgpu->At(gpa), buffer, length);
+  return 0;
+}
+
+void ts_host_signal_msix(ts_host_vgpu* vgpu, uint32_t vector) {
+  vgpu->msix |= 1u << vector;
+  ++vgpu->msix_count;
+}
+void ts_host_signal_msi(ts_host_vgpu* vgpu) { ++vgpu->msi_count; }
+void ts_host_set_intx(ts_host_vgpu* vgpu, bool level) { vgpu->intx = level; }
+
+uint64_t ts_host_now_ns(void) { return current->now_ns; }
+void ts_host_sleep_us(uint32_t microseconds) { current->Sleep(uint64_t{microseconds} * 1000); }
+void ts_host_queue_vgpu_work(ts_host_vgpu* vgpu) { vgpu->gpu.queued.insert(vgpu); }
+void ts_host_queue_gpu_work(ts_host_gpu* gpu) { gpu->gpu_work_queued = true; }
+void ts_host_arm_timer(ts_host_gpu* gpu, uint64_t delay_ns) { gpu->timer_ns = delay_ns; }
+
+void ts_host_log(ts_host_gpu* gpu, ts_host_vgpu*, ts_log_level, bool, const char* line) {
+  if (gpu != nullptr) gpu->log.emplace_back(line);
+}
+
+}  // extern "C"

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//
+// The operating system under the host-driver core, made of arrays: DMA memory, guests, an IOMMU that
+// knows what is pinned, a clock that the test moves, work queues that run when the test says so.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/core_abi.h"
+
+// One physical GPU. Registers and VRAM are arrays; tests/rig puts the model behind them.
+struct ts_host_gpu {
+  explicit ts_host_gpu(uint64_t vram_bytes = 64u << 20);
+  virtual ~ts_host_gpu() = default;
+  ts_host_gpu(const ts_host_gpu&) = delete;
+  ts_host_gpu& operator=(const ts_host_gpu&) = delete;
+
+  virtual uint32_t Read32(uint32_t offset);
+  virtual void Write32(uint32_t offset, uint32_t value);
+  virtual uint8_t* vram() { return vram_.data(); }
+  virtual uint64_t vram_bytes() const { return vram_.size(); }
+  // Time passes; the rig lets the model run.
+  virtual void Sleep(uint64_t ns) { now_ns += ns; }
+
+  // CPU address of what the device reaches at `dma`, null when the IOMMU lets it reach nothing
+  // there. `length` stays inside a page.
+  uint8_t* Translate(uint64_t dma, uint64_t length);
+  // Runs queued work until there is none.
+  void RunWork();
+  // Whether a line with this text was logged.
+  bool Logged(const std::string& text) const;
+
+  uint64_t now_ns = 1'700'000'000'000'000'000;
+  std::map<uint32_t, uint32_t> registers;
+  std::vector<std::pair<uint32_t, uint32_t>> writes;
+  std::function<void(uint32_t offset, uint32_t value)> on_write;
+  std::map<uint64_t, std::vector<uint8_t>> dma;  // by DMA address
+  std::vector<std::string> log;
+  std::set<ts_host_vgpu*> vgpus;
+  std::set<ts_host_vgpu*> queued;
+  bool gpu_work_queued = false;
+  uint64_t timer_ns = 0;
+  int dma_allocations_left = 1'000'000;  // then DMA memory is used up
+  uint64_t dma_bytes = 0;                // allocated now
+  ts_gpu* core = nullptr;
+
+ private:
+  std::vector<uint8_t> vram_;
+};
+
+// One guest: memory by page, pins, interrupts.
+struct ts_host_vgpu {
+  // `pages` of guest memory from GPA 0. `scatter`: neighbours for the guest are none for the device.
+  ts_host_vgpu(ts_host_gpu& gpu, uint32_t pages, bool scatter = true);
+  ~ts_host_vgpu();
+  ts_host_vgpu(const ts_host_vgpu&) = delete;
+  ts_host_vgpu& operator=(const ts_host_vgpu&) = delete;
+
+  uint8_t* At(uint64_t gpa) { return memory.data() + gpa; }
+  uint64_t DmaOf(uint64_t page) const;
+  void Store64(uint64_t gpa, uint64_t value);
+  void Store32(uint64_t gpa, uint32_t value);
+  uint32_t Load32(uint64_t gpa) const;
+  // MSI-X vectors sent since the last call, one bit each.
+  uint32_t TakeMsix();
+
+  ts_host_gpu& gpu;
+  std::vector<uint8_t> memory;
+  const bool scatter;
+  const uint64_t dma_base;
+  std::map<uint64_t, uint32_t> pinned;  // page -> count
+  std::set<uint64_t> unpinnable;        // pages
+  std::vector<std::pair<uint64_t, uint32_t>> pin_calls;    // GPA, count
+  std::vector<std::pair<uint64_t, uint32_t>> unpin_calls;
+  std::function<void()> on_unpin;
+  uint64_t max_pinned = UINT64_MAX;     // then pages cannot be pinned
+  uint32_t msix = 0;
+  uint32_t msix_count = 0;
+  uint32_t msi_count = 0;
+  bool intx = false;
+  ts_vgpu* core = nullptr;
+};

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+#include "rig/rig.h"
+
+#include <sys/mman.h>
+
+#include <cstring>
+#include <stdexcept>
+
+#include "ts104/regs.h"
+
+namespace rig {
+
+namespace {
+
+constexpr uint64_t kPage = TS_PAGE_SIZE;
+constexpr uint32_t kDoorbell = NV_FUNC_BAR0_USERMODE_BASE + NV_USERMODE_NOTIFY_CHANNEL_PENDING;
+constexpr uint64_t kSliceNs = 20'000;
+
+}  // namespace
+
+// ---- ModelGpu ------------------------------------------------------------------------------------
+
+ModelGpu::ModelGpu(const RigConfig& config) : ts_host_gpu(0), vram_size_(config.vram_bytes) {
+  void* memory = mmap(nullptr, vram_size_, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) throw std::runtime_error("mmap");
+  vram_memory_ = static_cast<uint8_t*>(memory);
+  ts104_host_ops ops = {};
+  ops.dma_read = [](void* self, uint64_t address, void* buffer, uint64_t length) {
+    return static_cast<ModelGpu*>(self)->Dma(address, buffer, length, false);
+  };
+  ops.dma_write = [](void* self, uint64_t address, const void* buffer, uint64_t length) {
+    return static_cast<ModelGpu*>(self)->Dma(address, const_cast<void*>(buffer), length, true);
+  };
+  ops.now_ns = [](void* self) { return static_cast<ModelGpu*>(self)->now_ns; };
+  ops.irq = [](void* self, uint32_t msix, bool, bool) {
+    if (msix != 0) static_cast<ModelGpu*>(self)->interrupt_ = true;
+  };
+  const ts104_config model_config = {config.vram_bytes, config.engine_mhz, config.sms,
+                                     config.ctxsw_us};
+  char error[160] = {};
+  model_ = ts104_create(&model_config, vram_memory_, &ops, this, error, sizeof(error));
+  if (model_ == nullptr) throw std::runtime_error(error);
+  ts104_bus_master(model_, true);
+  const ts_gpu_params params = {config.vram_bytes, nullptr, 0};
+  if (ts_gpu_create(this, &params, &core) != 0) throw std::runtime_error("ts_gpu_create");
+}
+
+ModelGpu::~ModelGpu() {
+  ts_gpu_destroy(core);
+  ts104_destroy(model_);
+  munmap(vram_memory_, vram_size_);
+}
+
+uint32_t ModelGpu::Read32(uint32_t offset) { return ts104_bar0_read(model_, offset, 4); }
+void ModelGpu::Write32(uint32_t offset, uint32_t value) {
+  ts104_bar0_write(model_, offset, 4, value);
+}
+uint32_t ModelGpu::ReadBar3(uint64_t offset) { return ts104_bar3_read(model_, offset, 4); }
+void ModelGpu::WriteBar3(uint64_t offset, uint32_t value) {
+  ts104_bar3_write(model_, offset, 4, value);
+}
+
+void ModelGpu::Sleep(uint64_t ns) {
+  now_ns += ns;
+  ts104_run_until(model_, now_ns);
+}
+
+void ModelGpu::Pump() {
+  ts104_run_until(model_, now_ns);
+  while (interrupt_ || !queued.empty() || gpu_work_queued) {
+    if (interrupt_) {
+      interrupt_ = false;
+      if (ts_gpu_irq(core) == TS_IRQ_WAKE) ts_gpu_irq_thread(core);
+    }
+    RunWork();
+    ts104_run_until(model_, now_ns);
+  }
+}
+
+int ModelGpu::Dma(uint64_t address, void* buffer, uint64_t length, bool write) {
+  auto* bytes = static_cast<uint8_t*>(buffer);
+  for (uint64_t done = 0; done < length;) {
+    const uint64_t at = address + done;
+    const uint64_t left = length - done;
+    const uint64_t piece = left < kPage - at % kPage ? left : kPage - at % kPage;
+    uint8_t* memory = Translate(at, piece);
+    if (memory == nullptr) {
+      ++stray_accesses_;
+      return -1;
+    }
+    if (write) {
+      std::memcpy(memory, bytes + done, piece);
+    } else {
+      std::memcpy(bytes + done, memory, piece);
+    }
+    done += piece;
+  }
+  return 0;
+}
+
+// ---- VgpuMachine ---------------------------------------------------------------------------------
+
+VgpuMachine::VgpuMachine(ModelGpu& gpu, Type type, uint32_t memory_pages)
+    : gpu_(gpu), host_(gpu, memory_pages) {
+  if (ts_vgpu_create(gpu.core, type, &host_, &core_) != 0) {
+    throw std::runtime_error("ts_vgpu_create");
+  }
+  host_.core = core_;
+  if (ts_vgpu_open(core_) != 0) throw std::runtime_error("ts_vgpu_open");
+  open_ = true;
+  ts_vgpu_set_irq_mode(core_, TS_IRQ_MODE_MSIX);
+  ts_region_info bar1 = {};
+  ts_mmap_target target = {};
+  ts_vgpu_region_info(core_, TS_REGION_BAR1, &bar1);
+  vram_size_ = bar1.size;
+  ts_vgpu_mmap(core_, TS_REGION_BAR1, 0, bar1.size, &target);
+  vram_offset_ = target.bar_offset;
+  ts_vgpu_mmap(core_, TS_REGION_BAR0, NV_FUNC_BAR0_USERMODE_BASE, kPage, &target);
+  doorbell_ = target.bar_offset;
+}
+
+VgpuMachine::~VgpuMachine() {
+  Close();
+  host_.core = nullptr;
+  ts_vgpu_destroy(core_);
+}
+
+void VgpuMachine::Close() {
+  if (open_) ts_vgpu_close(core_);
+  open_ = false;
+}
+
+uint32_t VgpuMachine::Read32(uint32_t offset) {
+  if (offset >= NV_FUNC_BAR0_USERMODE_BASE &&
+      offset < NV_FUNC_BAR0_USERMODE_BASE + NV_FUNC_USERMODE_SIZE) {
+    return gpu_.ReadBar3(doorbell_ + offset - NV_FUNC_BAR0_USERMODE_BASE);
+  }
+  uint32_t value = 0;
+  ts_vgpu_region_rw(core_, TS_REGION_BAR0, offset, &value, sizeof(value), false);
+  gpu_.Pump();
+  return value;
+}
+
+void VgpuMachine::Write32(uint32_t offset, uint32_t value) {
+  if (offset == kDoorbell) {
+    gpu_.WriteBar3(doorbell_ + NV_USERMODE_NOTIFY_CHANNEL_PENDING, value);
+  } else {
+    ts_vgpu_region_rw(core_, TS_REGION_BAR0, offset, &value, sizeof(value), true);
+  }
+  gpu_.Pump();
+}
+
+uint8_t* VgpuMachine::vram() { return gpu_.vram() + vram_offset_; }
+uint64_t VgpuMachine::vram_bytes() const { return vram_size_; }
+
+libts104::Platform::DmaMemory VgpuMachine::AllocDma(uint64_t size) {
+  const auto count = static_cast<uint32_t>((size + kPage - 1) / kPage);
+  if (next_page_ + count > host_.memory.size() / kPage) {
+    throw libts104::Error("the guest's memory is used up");
+  }
+  libts104::Platform::DmaMemory memory;
+  memory.cpu = host_.At(next_page_ * kPage);
+  memory.size = count * kPage;
+  memory.runs = {{next_page_ * kPage, memory.size}};
+  next_page_ += count;
+  return memory;
+}
+
+// Pages are not reused: a stale access then shows.
+void VgpuMachine::FreeDma(const libts104::Platform::DmaMemory&) {}
+
+void VgpuMachine::Advance(uint64_t ns) {
+  for (uint64_t done = 0; done < ns; done += kSliceNs) {
+    gpu_.Sleep(ns - done < kSliceNs ? ns - done : kSliceNs);
+    gpu_.Pump();
+  }
+}
+
+uint32_t VgpuMachine::TakeInterrupts() { return host_.TakeMsix(); }
+
+ts_counters VgpuMachine::Counters() {
+  ts_counters counters = {};
+  ts_vgpu_get_counters(core_, &counters);
+  return counters;
+}
+
+}  // namespace rig
