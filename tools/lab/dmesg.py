@@ -8,7 +8,7 @@ _BAD = re.compile(
     r"rcu:? .*(stall|detected)|rcu_.* (self-)?detected|lockdep|possible (circular|recursive)|"
     r"general protection fault|Kernel panic|blocked for more than|refcount_t:|list_(add|del) corruption|"
     r"unable to handle|scheduling while atomic|sleeping function called|DMAR: .*fault|AMD-Vi: .*FAULT|"
-    r"vfio.*(leak|BUG)|segfault at|module verification failed: .*required|Unknown symbol|"
+    r"vfio.*(leak|BUG)|segfault at|Loading of unsigned module|Unknown symbol|"
     r"disagrees about version of symbol"
 )
 
