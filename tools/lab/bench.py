@@ -91,7 +91,7 @@ def _micro(builder):
 
 
 def _in_l1(lab, cache, builder, names):
-    product = builder.parts(build.PARTS)
+    product = builder.parts(build.PARTS, ["6.12"])
     with tempfile.TemporaryDirectory() as directory:
         out = pathlib.Path(directory) / "bench.json"
         request = host.Request(

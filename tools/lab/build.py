@@ -99,33 +99,46 @@ class Builder:
         """The build's directory."""
         return self._top
 
-    def parts(self, parts):
-        """Builds `parts` (of PARTS) as far as their sources exist; returns the Product."""
-        steps = {
-            "plugin": ("qemu_device/qemu/Makefile", self._plugin),
-            "driver": ("mdev_driver/Kbuild", lambda: self._modules("mdev_driver", MODULE_SERIES)),
-            "guest": ("guest_driver/Kbuild", lambda: self._modules("guest_driver", GUEST_SERIES)),
-            "programs": ("meson.build", self._programs),
-        }
+    def parts(self, parts, series=MODULE_SERIES):
+        """Builds `parts` (of PARTS), modules for the kernels `series`; returns the Product.
+
+        Guests always run 6.12, so ts104.ko is built for it whatever `series` says.
+        """
+        tasks = {}
+        if "programs" in parts:
+            tasks["programs"] = ("meson.build", self._programs)
+        if "guest" in parts:
+            wanted = {*series, "6.12"}.intersection(GUEST_SERIES)
+            tasks |= self._module_tasks("guest_driver", wanted)
+        if "driver" in parts:
+            tasks |= self._module_tasks("mdev_driver", series)
+        if "plugin" in parts:
+            tasks["plugin"] = ("qemu_device/qemu/Makefile", self._plugin)
         done = self._top / "done"
         with self.busy():
-            self._make_parts(parts, steps, done)
+            done.mkdir(exist_ok=True)
+            for name, (needed, task) in tasks.items():
+                if (done / name).exists():
+                    continue
+                if needed not in self._names:
+                    raise LabError(f"cannot build {name}: {needed} is not in this clone")
+                begin = time.monotonic()
+                task()
+                (done / name).touch()
+                seconds = time.monotonic() - begin
+                print(f"lab: built {name} ({seconds:.0f} s)", file=sys.stderr, flush=True)
+            if (done / "guest_driver-6.12").exists() and (done / "programs").exists():
+                self._guest_initramfs()
         return Product(self._top)
 
-    def _make_parts(self, parts, steps, done):
-        done.mkdir(exist_ok=True)
-        for part in PARTS:
-            needed, step = steps[part]
-            if part not in parts or (done / part).exists():
-                continue
-            if needed not in self._names:
-                raise LabError(f"cannot build {part}: {needed} is not in this clone")
-            begin = time.monotonic()
-            step()
-            (done / part).touch()
-            print(f"lab: built {part} ({time.monotonic() - begin:.0f} s)", file=sys.stderr, flush=True)
-        if {"guest", "programs"} <= {path.name for path in done.iterdir()}:
-            self._guest_initramfs()
+    def _module_tasks(self, folder, all_series):
+        return {
+            f"{folder}-{series}": (
+                f"{folder}/Kbuild",
+                lambda series=series: self._module(folder, series),
+            )
+            for series in all_series
+        }
 
     @contextlib.contextmanager
     def busy(self):
@@ -204,9 +217,18 @@ class Builder:
              "QEMU_INCLUDE=/opt/qemu-include", f"MODEL_LIB={libraries}", f"OUT={out}"],
             "plugin",
         )  # fmt: skip
+        self._check_plugin()
         target = self._top / "product/plugin"
         target.mkdir(parents=True, exist_ok=True)
         shutil.copy2(self._top / "out/plugin/ts104.so", target / "ts104.so")
+
+    def _check_plugin(self):
+        """The plugin may leave open only what QEMU has; ours would be missed not before it runs."""
+        command = ["nm", "-D", "--undefined-only", "/turnstile/out/plugin/ts104.so"]
+        text = self.must(command, "plugin-symbols")
+        missing = re.findall(r" U (ts104_\w+)", text)
+        if missing:
+            raise LabError("the plugin lacks functions of the model: " + ", ".join(missing))
 
     def _model_libraries(self):
         """The model's archives inside the tool box, twice, since they may need each other."""
@@ -216,30 +238,31 @@ class Builder:
             raise LabError("meson built no library of the model: qemu_device/meson.build has none")
         return [f"/turnstile/out/meson/{path.relative_to(top)}" for path in found] * 2
 
-    def _modules(self, folder, all_series):
-        kernels = self._lab.kernels()
-        for series in all_series:
-            # Kbuild writes beside the sources, so each kernel gets a copy of its own.
-            tree = self._top / "out" / f"ko-{series}"
-            wanted = [n for n in self._names if n.split("/")[0] in ("common", "tools", folder)]
-            _sync(self._top / "src", tree, wanted, prune=("common", "tools", folder))
-            inside = f"/turnstile/out/ko-{series}/{folder}"
-            log = f"{folder}-{series}"
-            text = self.must(
-                ["make", "-C", f"/lib/modules/{kernels[series]['release']}/build", f"M={inside}",
-                 f"-j{os.cpu_count()}", "TURNSTILE_WERROR=1", "modules"],
-                log,
-            )  # fmt: skip
-            complaints = [line for line in text.splitlines() if re.search(r"objtool|WARNING: modpost", line)]
-            if complaints:
-                raise LabError(f"{folder} for {series}: objtool or modpost complain:\n" + "\n".join(complaints))
-            target = self._top / "product/modules" / series
-            target.mkdir(parents=True, exist_ok=True)
-            for module in (tree / folder).glob("*.ko"):
-                shutil.copy2(module, target / module.name)
-                self.must(
-                    ["strip", "--strip-debug", f"/turnstile/product/modules/{series}/{module.name}"], log
-                )
+    def _module(self, folder, series):
+        """Builds the module in `folder` for one kernel."""
+        # Kbuild writes beside the sources, so each kernel gets a copy of its own.
+        tree = self._top / "out" / f"ko-{series}"
+        wanted = [n for n in self._names if n.split("/")[0] in ("common", "tools", folder)]
+        _sync(self._top / "src", tree, wanted, prune=("common", "tools", folder))
+        inside = f"/turnstile/out/ko-{series}/{folder}"
+        release = self._lab.kernels()[series]["release"]
+        log = f"{folder}-{series}"
+        text = self.must(
+            ["make", "-C", f"/lib/modules/{release}/build", f"M={inside}", f"-j{os.cpu_count()}",
+             "TURNSTILE_WERROR=1", "modules"],
+            log,
+        )  # fmt: skip
+        complaints = [
+            line for line in text.splitlines() if re.search(r"objtool:|WARNING: modpost", line)
+        ]
+        if complaints:
+            raise LabError(f"{log}: objtool or modpost complain:\n" + "\n".join(complaints))
+        target = self._top / "product/modules" / series
+        target.mkdir(parents=True, exist_ok=True)
+        for module in (tree / folder).glob("*.ko"):
+            shutil.copy2(module, target / module.name)
+            product = f"/turnstile/product/modules/{series}/{module.name}"
+            self.must(["strip", "--strip-debug", product], f"strip-{module.stem}")
 
     def _guest_initramfs(self):
         product = Product(self._top)

@@ -25,7 +25,7 @@ def run(count, json_path):
     cache = cache_module.Cache()
     lab = setup.ensure(cache)
     with build.opened(lab, cache) as builder, tempfile.TemporaryDirectory() as directory:
-        product = builder.parts(build.PARTS)
+        product = builder.parts(build.PARTS, ["6.12"])
         out = pathlib.Path(directory) / "demo.json"
         request = host.Request(
             command=f"mkdir -p /lab/out && python3 /opt/turnstile/lab/demo.py --guests {count} "

@@ -59,7 +59,7 @@ def _run_l1(arguments, request):
     lab = setup.ensure(cache)
     with build.opened(lab, cache) as builder:
         parts = [p for p in arguments.parts if not (request.bare and p == "driver")]
-        product = builder.parts(parts)
+        product = builder.parts(parts, [request.kernel])
         request.put = {**artifacts.files(lab, product, request.kernel), **request.put}
         if "plugin" in parts:
             request.plugin = product.plugin

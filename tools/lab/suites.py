@@ -189,7 +189,7 @@ class Runner:
         """Runs the tests of `script` in L1, in one boot per group of the script's."""
         for group in _groups(script):
             begin = time.monotonic()
-            product = self._builder.parts(build.PARTS)
+            product = self._builder.parts(build.PARTS, [kernel])
             request = host.Request(
                 command=f"python3 /lab/tests/{script.name} --kernel {kernel} --group {group.name}",
                 kernel=kernel,
