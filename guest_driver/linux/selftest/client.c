@@ -88,14 +88,38 @@ int find_node(void)
 	return -1;
 }
 
-uint32_t gem(int fd, uint64_t size, uint32_t placement)
+uint32_t gem_quiet(int fd, uint64_t size, uint32_t placement)
 {
 	struct drm_ts104_gem_create create = { .size = size, .placement = placement };
-	int error = call(fd, DRM_IOCTL_TS104_GEM_CREATE, &create);
 
-	if (error)
-		printf("     gem of %llu bytes: %s\n", (unsigned long long)size, strerror(error));
-	return error ? 0 : create.handle;
+	return call(fd, DRM_IOCTL_TS104_GEM_CREATE, &create) ? 0 : create.handle;
+}
+
+uint32_t gem(int fd, uint64_t size, uint32_t placement)
+{
+	uint32_t handle = gem_quiet(fd, size, placement);
+
+	if (!handle)
+		printf("     no buffer of %llu bytes\n", (unsigned long long)size);
+	return handle;
+}
+
+bool write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY);
+	bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+	if (fd >= 0)
+		close(fd);
+	return ok;
+}
+
+bool reset_device(void)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/reset", pci_name);
+	return write_file(path, "1");
 }
 
 void gem_close(int fd, uint32_t handle)

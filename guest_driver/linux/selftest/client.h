@@ -40,7 +40,11 @@ int call(int fd, unsigned long request, void *arg);
 void expect(int fd, unsigned long request, void *arg, int want, const char *what);
 int64_t now_ns(void);
 int find_node(void);
+/* A handle, or 0. */
 uint32_t gem(int fd, uint64_t size, uint32_t placement);
+uint32_t gem_quiet(int fd, uint64_t size, uint32_t placement);
+bool write_file(const char *path, const char *text);
+bool reset_device(void);
 void gem_close(int fd, uint32_t handle);
 void *gem_map(int fd, uint32_t handle, uint64_t size, int flags);
 int bind_op(int fd, uint32_t vm, struct drm_ts104_bind_op op);
@@ -56,5 +60,8 @@ void release(struct client *c, uint64_t va, uint32_t value);
 int wait_value(struct client *c, uint32_t value, int64_t timeout_ms);
 struct drm_ts104_channel_status status_of(struct client *c);
 int reset_channel(struct client *c);
+
+/* stress.c */
+void test_stress(int fd);
 
 #endif /* TS104_SELFTEST_CLIENT_H */

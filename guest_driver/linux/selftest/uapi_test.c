@@ -3,7 +3,7 @@
  * Test of ts104.ko's interface on a machine with a TS104: what is refused and how, mappings,
  * bindings, submission from user space, faults, reset and unbind while files are open.
  *
- * Usage: uapi_test [TEST...]     (root; "reset" and "remove" take the device from everybody else)
+ * Usage: uapi_test [TEST...]     (root; "reset", "stress", "remove" take the device from everybody else)
  * One line per check; exit status 1 if one failed.
  */
 #define _GNU_SOURCE
@@ -372,16 +372,6 @@ static void test_fdinfo(int fd)
 	check(!strstr(all, "drm-engine-copy:\t0 ns"), "copy engine time was counted");
 }
 
-static bool write_file(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY);
-	bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-
-	if (fd >= 0)
-		close(fd);
-	return ok;
-}
-
 static void test_reset(int fd)
 {
 	uint32_t vram = gem(fd, PAGE, DRM_TS104_PLACEMENT_VRAM);
@@ -389,14 +379,12 @@ static void test_reset(int fd)
 	volatile uint32_t *vram_cpu = gem_map(fd, vram, PAGE, MAP_SHARED);
 	volatile uint32_t *sys_cpu = gem_map(fd, sys, PAGE, MAP_SHARED);
 	struct client old, new;
-	char path[128];
 
 	client_init(&old, fd, DRM_TS104_ENGINE_COPY, DRM_TS104_PLACEMENT_SYSMEM);
 	release(&old, SEM_VA, 1);
 	wait_value(&old, 1, 10000);
 	*vram_cpu = *sys_cpu = 0x55;
-	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/reset", pci_name);
-	check(write_file(path, "1"), "function reset while in use");
+	check(reset_device(), "function reset while in use");
 	check(status_of(&old).kind == DRM_TS104_ERROR_DEVICE_LOST, "the channel is lost");
 	check(wait_value(&old, 2, 1000) == EIO, "waiting on it ends");
 	check(bind_map(fd, old.vm, DATA_VA, sys, 0, PAGE) == EIO, "its VM is lost");
@@ -476,6 +464,7 @@ static const struct {
 	{ "killed-process", test_killed_process },
 	{ "fdinfo", test_fdinfo },
 	{ "reset", test_reset },
+	{ "stress", test_stress },
 	{ "remove", test_remove },	/* closes the file: last */
 };
 
