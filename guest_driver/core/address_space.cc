@@ -15,8 +15,13 @@ Status AddressSpace::Init() {
 }
 
 AddressSpace::~AddressSpace() {
-  base::MutexGuard guard(mutex_);
-  if (dirty_) (void)device_.InvalidateTlb(table_.root());
+  // Init may have failed; without the lock, because there may be none and nobody else is here.
+  if (!table_.ready()) return;
+  // Empty tables first: a host that shadows them lets go of the memory behind them. Whether or not
+  // something changed since the last flush: the next owner of the root's page must not meet old
+  // translations.
+  (void)table_.Unmap(0, TSG_VA_LIMIT);
+  if (!device_.os().lost()) (void)device_.InvalidateTlb(table_.root());
 }
 
 Status AddressSpace::Map(uint64_t va, std::span<const tsg_extent> extents, uint32_t flags) {

@@ -15,7 +15,7 @@ namespace guest {
 class AddressSpace {
  public:
   explicit AddressSpace(Device& device) : device_(device), table_(device.tables()) {}
-  ~AddressSpace();
+  ~AddressSpace() TS_NO_THREAD_SAFETY_ANALYSIS;
   AddressSpace(const AddressSpace&) = delete;
   AddressSpace& operator=(const AddressSpace&) = delete;
 

@@ -147,7 +147,10 @@ uint64_t tsg_vram_available(const struct tsg_device *device);
 /* --- Address spaces -------------------------------------------------------------------------- */
 
 int tsg_vm_create(struct tsg_device *device, struct tsg_vm **out);
-/* Frees all its page tables. No channel may use it. Null is allowed. */
+/*
+ * Unmaps everything, invalidates the TLBs, frees the page tables. No channel may use it. Null is
+ * allowed.
+ */
 void tsg_vm_destroy(struct tsg_vm *vm);
 
 struct tsg_extent {
@@ -160,7 +163,7 @@ struct tsg_extent {
 #define TSG_MAP_READ_ONLY (1u << 0)
 #define TSG_MAP_NO_ATOMICS (1u << 1)
 #define TSG_MAP_PRIVILEGED (1u << 2) /* only channels with AUTH_LEVEL */
-#define TSG_MAP_SPARSE (1u << 3)     /* no memory behind it: extents 0 */
+#define TSG_MAP_SPARSE (1u << 3)     /* no memory behind it; of the extents only sizes count */
 
 /*
  * Maps the extents one after the other from `va` on; page sizes (2 MiB, 64 KiB, 4 KiB) are chosen

@@ -47,6 +47,7 @@ class PageTable {
   base::Result<tsg_extent> Translate(uint64_t va, uint32_t* flags) const;
 
   void ReleaseRetired();
+  bool ready() const { return root_ != nullptr; }
   const TablePage& root() const { return root_->page; }
   uint64_t table_bytes() const { return table_count_ * TSG_PAGE_SIZE; }
 
