@@ -48,6 +48,7 @@ std::byte* MemoryPort::Vram(uint64_t offset, uint64_t bytes) const {
 }
 
 BusStatus MemoryPort::Read(PhysicalAddress at, std::span<std::byte> data) const {
+  if (data.empty()) return BusStatus::kOk;
   if (!InRange(at, data.size())) return BusStatus::kOutOfRange;
   if (at.aperture == Aperture::kVid) {
     CopyFromShared(data.data(), vram_.data() + at.offset, data.size());
@@ -59,6 +60,7 @@ BusStatus MemoryPort::Read(PhysicalAddress at, std::span<std::byte> data) const 
 }
 
 BusStatus MemoryPort::Write(PhysicalAddress at, std::span<const std::byte> data) const {
+  if (data.empty()) return BusStatus::kOk;
   if (!InRange(at, data.size())) return BusStatus::kOutOfRange;
   if (at.aperture == Aperture::kVid) {
     CopyToShared(vram_.data() + at.offset, data.data(), data.size());
