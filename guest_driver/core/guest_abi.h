@@ -260,7 +260,10 @@ int tsg_channel_restart(struct tsg_channel *channel);
 
 /* --- Interrupts ------------------------------------------------------------------------------ */
 
-/* tsg_irq: bit r = engines of runlist r sent a non-stalling interrupt: look at your semaphores. */
+/*
+ * tsg_irq: bit r = engines of runlist r may have sent a non-stalling interrupt:
+ * whoever waits for them looks at its semaphore.
+ */
 #define TSG_EVENT_RUNLIST(r) (1u << (r))
 #define TSG_EVENT_RUNLISTS 0x7u
 /* Call tsg_service_errors from process context. */

@@ -17,13 +17,14 @@ class InterruptTree {
   void Enable();
   void Disable();
 
-  // See tsg_irq. A register access is an exit in a virtual machine: with an MSI-X vector it takes
-  // one read and one write.
+  // See tsg_irq. A register access is an exit in a virtual machine: MSI-X entry 0, which engines
+  // use, costs one.
   uint32_t Handle(int vector);
   // Lets vector 136 through again, which Handle masked because it is a level.
   void UnmaskPfifo();
 
  private:
+  uint32_t ClearEngines();
   uint32_t HandleEngines();
   uint32_t HandleErrors();
 

@@ -21,20 +21,27 @@ using libts104::Placement;
 using libts104::Program;
 using libts104::Stream;
 
-constexpr size_t kInFlight = 32;
+constexpr uint64_t kGroup = 8;
+constexpr size_t kGroupsInFlight = 4;
 
-// Calls `submit` until the time is up, with a bounded number of submissions in flight.
-template <typename Submit>
-uint64_t Repeat(Session& session, Submit&& submit, double* elapsed) {
+// Calls `record`, which fills one submission, until the time is up; a bounded number is in flight.
+template <typename Record>
+uint64_t Repeat(Session& session, Record&& record, double* elapsed) {
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
   std::deque<Event> events;
   uint64_t count = 0;
   while (seconds() < session.options().seconds) {
-    events.push_back(submit());
+    record();
     ++count;
-    if (events.size() < kInFlight) continue;
+    // One interrupt for a group of submissions.
+    if (count % kGroup != 0) {
+      session.stream().Submit(false);
+      continue;
+    }
+    events.push_back(session.stream().Submit());
+    if (events.size() < kGroupsInFlight) continue;
     session.stream().Wait(events.front(), session.timeout_ns());
     events.pop_front();
   }
@@ -62,7 +69,6 @@ void GpuBound(Session& session, BenchResult* result) {
       [&] {
         session.stream().Launch(program, {tiles, tiles, 1},
                                 {TS104_SGEMM_TILE, TS104_SGEMM_CTA_ROWS, 1}, args);
-        return session.stream().Submit();
       },
       &result->seconds);
   result->gigaflops = 2e-9 * n * n * n * static_cast<double>(result->operations) / result->seconds;
@@ -86,7 +92,6 @@ void Mixed(Session& session, BenchResult* result) {
         stream.Copy(y.va(), host_y.va(), kBytes);
         stream.Launch(program, {64, 1, 1}, {128, 1, 1}, args);
         stream.Copy(host_y.va(), y.va(), kBytes);
-        return stream.Submit();
       },
       &result->seconds);
   result->megabytes_per_s =
@@ -104,7 +109,6 @@ void SubmissionBound(Session& session, BenchResult* result) {
       session,
       [&] {
         session.stream().Launch(program, {1, 1, 1}, {32, 1, 1}, args);
-        return session.stream().Submit();
       },
       &result->seconds);
 }

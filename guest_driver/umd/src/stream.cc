@@ -29,6 +29,7 @@ constexpr uint64_t kTimestampBase = 4096;
 constexpr uint64_t kTimestampBytes = 32;  // per submission: start and end, 16 bytes each
 constexpr uint64_t kTimestampWord = 8;    // in a release with timestamp
 constexpr int kSpins = 200;
+constexpr uint32_t kMaxSilent = 64;  // submissions without an interrupt in a row
 
 uint32_t Lower(uint64_t value) { return static_cast<uint32_t>(value); }
 uint32_t Upper(uint64_t value) { return static_cast<uint32_t>(value >> 32); }
@@ -181,7 +182,7 @@ void Stream::Copy(uint64_t to, uint64_t from, uint64_t bytes) {
   }
 }
 
-Event Stream::Submit() {
+Event Stream::Submit(bool interrupt) {
   if (push_.empty()) return Event(sequence_);
   const uint32_t sequence = sequence_ + 1;
   const uint32_t slot = sequence % kRingEntries;
@@ -189,7 +190,11 @@ Event Stream::Submit() {
       fences_.va() + kTimestampBase + slot * kTimestampBytes + kTimestampBytes / 2;
   PushRelease(end_stamp, 0, true, true);
   PushRelease(fences_.va(), sequence, false, false);
-  push_.push_back(ImmediateHeader(0, host::NonStallInterrupt::Offset(), 0));
+  // Whoever waits for room in the ring or in the command buffer relies on an interrupt among the
+  // pending submissions.
+  const uint64_t silent = command_head_ - command_interrupted_ + push_.size() * sizeof(uint32_t);
+  if (sequence % kMaxSilent == 0 || silent > kCommandBytes / 8) interrupt = true;
+  if (interrupt) push_.push_back(ImmediateHeader(0, host::NonStallInterrupt::Offset(), 0));
 
   const uint64_t bytes = push_.size() * sizeof(uint32_t);
   const uint64_t at = AllocCommands(bytes, 4);
@@ -199,8 +204,9 @@ Event Stream::Submit() {
   push_.clear();
   put_ = (put_ + 1) % kRingEntries;
   sequence_ = sequence;
-  pending_.push_back({sequence, command_head_});
+  pending_.push_back({sequence, command_head_, interrupt});
   command_submitted_ = command_head_;
+  if (interrupt) command_interrupted_ = command_head_;
 
   // Entry before GP_PUT, GP_PUT before the doorbell.
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -241,37 +247,54 @@ void Stream::ThrowIfFaulted() {
   if (channel_fault.kind != ChannelFault::Kind::kNone) throw FaultError(channel_fault);
 }
 
+// Something at or after the event must send an interrupt, else nobody wakes the sleeper.
+void Stream::EnsureWakeUp(Event event) {
+  for (const Pending& pending : pending_) {
+    const bool covers = static_cast<int32_t>(pending.sequence - event.sequence_) >= 0;
+    if (covers && pending.interrupt) return;
+  }
+  BeginPush();
+  Submit();
+}
+
 void Stream::Wait(Event event, int64_t timeout_ns) {
   for (int i = 0; i < kSpins && !IsDone(event); ++i) {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #endif
   }
-  Transport& transport = device_.transport();
   if (!IsDone(event)) {
-    const int64_t now = transport.Now();
-    const int64_t deadline = timeout_ns >= kNoDeadline - now ? kNoDeadline : now + timeout_ns;
-    while (!IsDone(event)) {
-      if (transport.Wait(fences_.allocation(), 0, event.sequence_, deadline, channel_.id)) break;
-      ThrowIfFaulted();
-      if (deadline != kNoDeadline && transport.Now() >= deadline) {
-        throw TimeoutError(
-            fmt::format("the GPU did not finish within {} ms", timeout_ns / 1000000));
-      }
-    }
+    EnsureWakeUp(event);
+    Sleep(event, timeout_ns);
   }
   Retire();
+}
+
+void Stream::Sleep(Event event, int64_t timeout_ns) {
+  Transport& transport = device_.transport();
+  const int64_t now = transport.Now();
+  const int64_t deadline = timeout_ns >= kNoDeadline - now ? kNoDeadline : now + timeout_ns;
+  while (!IsDone(event)) {
+    if (transport.Wait(fences_.allocation(), 0, event.sequence_, deadline, channel_.id)) return;
+    ThrowIfFaulted();
+    if (deadline != kNoDeadline && transport.Now() >= deadline) {
+      throw TimeoutError(fmt::format("the GPU did not finish within {} ms", timeout_ns / 1000000));
+    }
+  }
 }
 
 // Keeps one ring entry free, as the hardware asks, and the sequence's time stamp slot unused.
 void Stream::WaitForSpace() {
   Retire();
-  while (pending_.size() >= kRingEntries - 1) Wait(Event(pending_.front().sequence));
+  while (pending_.size() >= kRingEntries - 1) {
+    Sleep(Event(pending_.front().sequence), kForever);
+    Retire();
+  }
 }
 
 // A contiguous piece of the command buffer; the position returned only grows.
 uint64_t Stream::AllocCommands(uint64_t bytes, uint64_t align) {
-  if (bytes > kCommandBytes / 2) {
+  if (bytes > kCommandBytes / 8) {
     throw Error(fmt::format("{} bytes of commands or arguments are too many", bytes));
   }
   for (;;) {
@@ -287,7 +310,7 @@ uint64_t Stream::AllocCommands(uint64_t bytes, uint64_t align) {
     if (at + bytes - command_tail_ <= kCommandBytes) continue;
     // Cannot be: Launch sends before the open submission holds more than a quarter.
     if (pending_.empty()) throw Error("one submission has too many commands");
-    Wait(Event(pending_.front().sequence));
+    Sleep(Event(pending_.front().sequence), kForever);
   }
 }
 
@@ -300,7 +323,7 @@ void Stream::Reset() {
   local_bytes_per_thread_ = 0;
   put_ = 0;
   sequence_ = 0;
-  command_head_ = command_tail_ = command_submitted_ = 0;
+  command_head_ = command_tail_ = command_submitted_ = command_interrupted_ = 0;
   std::memset(fences_.data(), 0, fences_.size());
 }
 

@@ -207,9 +207,15 @@ TEST_F(InterruptTreeTest, EnableSetsLeavesBeforeTheTop) {
   EXPECT_EQ(machine_.writes, expected);
 }
 
-TEST_F(InterruptTreeTest, EngineVectorIsOneReadAndOneWrite) {
+TEST_F(InterruptTreeTest, EngineMessageIsOneWrite) {
+  EXPECT_EQ(tree_.Handle(0), TSG_EVENT_RUNLISTS);
+  EXPECT_EQ(machine_.writes, (std::vector<Write>{{0xb81000, 0x14a0}}));
+}
+
+TEST_F(InterruptTreeTest, UnknownVectorAsksWhichEngine) {
+  machine_.registers[0xb81600] = 1;
   machine_.registers[0xb81000] = 0x1080 | 0x8000;  // GR, CE2, and one that is not ours
-  EXPECT_EQ(tree_.Handle(0), TSG_EVENT_RUNLIST(0) | TSG_EVENT_RUNLIST(1));
+  EXPECT_EQ(tree_.Handle(-1), TSG_EVENT_RUNLIST(0) | TSG_EVENT_RUNLIST(1));
   const std::vector<Write> expected = {{0xb81000, 0x1080}};
   EXPECT_EQ(machine_.writes, expected);
 }
@@ -235,8 +241,9 @@ TEST_F(InterruptTreeTest, UnknownVectorReadsTheTop) {
 TEST_F(InterruptTreeTest, DeviceThatLeftTheBusIsNotOurs) {
   machine_.registers[0xb81600] = 0xffffffff;
   machine_.registers[0xb81000] = 0xffffffff;
+  machine_.registers[0xb81010] = 0xffffffff;
   EXPECT_EQ(tree_.Handle(-1), 0u);
-  EXPECT_EQ(tree_.Handle(0), 0u);
+  EXPECT_EQ(tree_.Handle(2), 0u);
   EXPECT_TRUE(machine_.writes.empty());
 }
 

@@ -61,8 +61,10 @@ class Stream {
   // By the copy engine; ranges must not overlap.
   void Copy(uint64_t to, uint64_t from, uint64_t bytes);
 
-  // Sends what was collected; an event for its end. With nothing collected: the last event.
-  Event Submit();
+  // Sends what was collected; an event for its end. With nothing collected: the last event. Without
+  // `interrupt` the GPU does not wake anybody at its end: for all but the last of many small
+  // submissions.
+  Event Submit(bool interrupt = true);
   bool IsDone(Event event) const;
   // Sleeps until the event is done. FaultError: the channel has an error. TimeoutError.
   void Wait(Event event, int64_t timeout_ns = kForever);
@@ -84,6 +86,7 @@ class Stream {
   struct Pending {
     uint32_t sequence;
     uint64_t command_end;  // commands up to here are free when it is done
+    bool interrupt;
   };
 
   void BeginPush();
@@ -96,6 +99,8 @@ class Stream {
   void Retire();
   void WaitForSpace();
   void ThrowIfFaulted();
+  void EnsureWakeUp(Event event);
+  void Sleep(Event event, int64_t timeout_ns);
   uint32_t DoneSequence() const;
   std::byte* CommandAt(uint64_t position);
 
@@ -115,7 +120,8 @@ class Stream {
   uint32_t sequence_ = 0;      // last one submitted
   uint64_t command_head_ = 0;  // positions only grow; modulo kCommandBytes in the buffer
   uint64_t command_tail_ = 0;
-  uint64_t command_submitted_ = 0;  // head at the last Submit
+  uint64_t command_submitted_ = 0;    // head at the last Submit
+  uint64_t command_interrupted_ = 0;  // head at the last Submit with an interrupt
   std::deque<Pending> pending_;
   StreamCounters counters_;
 };
