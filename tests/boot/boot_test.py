@@ -10,6 +10,7 @@ import sys
 
 sys.path[:0] = ["/opt/turnstile/lab", "/lab/tests"]
 
+import vfio_interface  # noqa: F401  its tests
 import vgpu
 from tap import expect, expect_equal, main, run, test, wait_for
 
