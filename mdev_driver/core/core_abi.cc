@@ -98,8 +98,8 @@ int ts_vgpu_region_info(const ts_vgpu* vgpu, uint32_t index, ts_region_info* out
 
 int ts_vgpu_region_rw(ts_vgpu* vgpu, uint32_t index, uint64_t offset, void* buffer, size_t length,
                       bool write) {
-  return StatusToErrno(vgpu->impl->RegionAccess(index, offset, static_cast<uint8_t*>(buffer),
-                                                length, write));
+  return StatusToErrno(
+      vgpu->impl->RegionAccess(index, offset, static_cast<uint8_t*>(buffer), length, write));
 }
 
 int ts_vgpu_mmap(const ts_vgpu* vgpu, uint32_t index, uint64_t offset, uint64_t length,

@@ -34,32 +34,32 @@ struct ts_host_vgpu;
 /* ---- memory the device may reach ---------------------------------------------------------- */
 
 struct ts_host_dma {
-	void *cpu;    /* null: not allocated */
-	uint64_t dma; /* what the device puts on the bus */
+  void* cpu;    /* null: not allocated */
+  uint64_t dma; /* what the device puts on the bus */
 };
 
 /*
  * Coherent DMA memory, zeroed, aligned to 4 KiB. `size`: a multiple of 4 KiB, at most 1 MiB.
  * Process. -ENOMEM.
  */
-int ts_host_dma_alloc(struct ts_host_gpu *gpu, size_t size, struct ts_host_dma *out);
+int ts_host_dma_alloc(struct ts_host_gpu* gpu, size_t size, struct ts_host_dma* out);
 /* Process. `memory->cpu` null: nothing happens. */
-void ts_host_dma_free(struct ts_host_gpu *gpu, size_t size, const struct ts_host_dma *memory);
+void ts_host_dma_free(struct ts_host_gpu* gpu, size_t size, const struct ts_host_dma* memory);
 
 /* ---- the device ---------------------------------------------------------------------------- */
 
 /* Aligned 32-bit access to physical BAR0. Any. After a surprise removal reads give 0xffffffff. */
-uint32_t ts_host_read32(struct ts_host_gpu *gpu, uint32_t offset);
-void ts_host_write32(struct ts_host_gpu *gpu, uint32_t offset, uint32_t value);
+uint32_t ts_host_read32(struct ts_host_gpu* gpu, uint32_t offset);
+void ts_host_write32(struct ts_host_gpu* gpu, uint32_t offset, uint32_t value);
 
 /*
  * VRAM through BAR1. The caller has checked that the range lies in VRAM. Process; clear may take
  * long (it yields the CPU as it goes). Any alignment for read and write; clear: 4 KiB units.
  */
-void ts_host_vram_read(struct ts_host_gpu *gpu, uint64_t offset, void *buffer, size_t length);
-void ts_host_vram_write(struct ts_host_gpu *gpu, uint64_t offset, const void *buffer,
-			size_t length);
-void ts_host_vram_clear(struct ts_host_gpu *gpu, uint64_t offset, uint64_t length);
+void ts_host_vram_read(struct ts_host_gpu* gpu, uint64_t offset, void* buffer, size_t length);
+void ts_host_vram_write(struct ts_host_gpu* gpu, uint64_t offset, const void* buffer,
+                        size_t length);
+void ts_host_vram_clear(struct ts_host_gpu* gpu, uint64_t offset, uint64_t length);
 
 /* ---- memory of the guest ------------------------------------------------------------------- */
 
@@ -68,31 +68,31 @@ void ts_host_vram_clear(struct ts_host_gpu *gpu, uint64_t offset, uint64_t lengt
  * the device and gives their DMA addresses in dma[0..count).
  *
  * Returns how many from the front are pinned now, 0..count. Fewer than `count` means that the page
- * after them cannot be pinned (no such memory, limit reached); nothing beyond it is pinned. Process.
+ * after them cannot be pinned (no such memory, limit reached); nothing beyond it is pinned.
+ * Process.
  */
-uint32_t ts_host_pin(struct ts_host_vgpu *vgpu, uint64_t gpa, uint32_t count, uint64_t *dma);
+uint32_t ts_host_pin(struct ts_host_vgpu* vgpu, uint64_t gpa, uint32_t count, uint64_t* dma);
 /* Undoes that for `count` (1..512) pages from `gpa`; dma[i] as ts_host_pin gave them. Process. */
-void ts_host_unpin(struct ts_host_vgpu *vgpu, uint64_t gpa, uint32_t count, const uint64_t *dma);
+void ts_host_unpin(struct ts_host_vgpu* vgpu, uint64_t gpa, uint32_t count, const uint64_t* dma);
 
 /*
  * Copies from and to guest memory by CPU. Any alignment, may cross pages; `length` at most 64 KiB.
  * Process. -EFAULT: part of the range is no memory (the buffer's content is then undefined).
  */
-int ts_host_guest_read(struct ts_host_vgpu *vgpu, uint64_t gpa, void *buffer, size_t length);
-int ts_host_guest_write(struct ts_host_vgpu *vgpu, uint64_t gpa, const void *buffer,
-			size_t length);
+int ts_host_guest_read(struct ts_host_vgpu* vgpu, uint64_t gpa, void* buffer, size_t length);
+int ts_host_guest_write(struct ts_host_vgpu* vgpu, uint64_t gpa, const void* buffer, size_t length);
 
 /* ---- interrupts of the guest --------------------------------------------------------------- */
 
 /* One MSI-X message of `vector` (0..5). Any. Ignored when the user gave no eventfd for it. */
-void ts_host_signal_msix(struct ts_host_vgpu *vgpu, uint32_t vector);
+void ts_host_signal_msix(struct ts_host_vgpu* vgpu, uint32_t vector);
 /* One MSI message. Any. */
-void ts_host_signal_msi(struct ts_host_vgpu *vgpu);
+void ts_host_signal_msi(struct ts_host_vgpu* vgpu);
 /*
  * Level of INTx from now on. Any; the core calls it on changes only. On a rise (and when the user
  * unmasks while it is high) the shim signals the eventfd and masks.
  */
-void ts_host_set_intx(struct ts_host_vgpu *vgpu, bool level);
+void ts_host_set_intx(struct ts_host_vgpu* vgpu, bool level);
 
 /* ---- time and deferral --------------------------------------------------------------------- */
 
@@ -101,14 +101,14 @@ uint64_t ts_host_now_ns(void);
 /* Sleeps about this long (microseconds, 1..10000). Process. */
 void ts_host_sleep_us(uint32_t microseconds);
 /* Calls ts_vgpu_work() soon from process context; one call for many requests. Any. */
-void ts_host_queue_vgpu_work(struct ts_host_vgpu *vgpu);
+void ts_host_queue_vgpu_work(struct ts_host_vgpu* vgpu);
 /* Calls ts_gpu_work() soon from process context; one call for many requests. Any. */
-void ts_host_queue_gpu_work(struct ts_host_gpu *gpu);
+void ts_host_queue_gpu_work(struct ts_host_gpu* gpu);
 /*
  * Calls ts_gpu_timer() once, `delay_ns` from now, replacing an earlier request. 0 cancels. Any.
  * (Scheduling policies with time slices; best effort arms none.)
  */
-void ts_host_arm_timer(struct ts_host_gpu *gpu, uint64_t delay_ns);
+void ts_host_arm_timer(struct ts_host_gpu* gpu, uint64_t delay_ns);
 
 /* ---- log ----------------------------------------------------------------------------------- */
 
@@ -118,8 +118,8 @@ enum ts_log_level { TS_LOG_ERROR = 0, TS_LOG_WARNING = 1, TS_LOG_INFO = 2 };
  * One line without a newline. `vgpu` may be null: then the line is the GPU's. Lines with `limited`
  * are rate limited: use it for whatever a guest can cause. Any.
  */
-void ts_host_log(struct ts_host_gpu *gpu, struct ts_host_vgpu *vgpu, enum ts_log_level level,
-		 bool limited, const char *line);
+void ts_host_log(struct ts_host_gpu* gpu, struct ts_host_vgpu* vgpu, enum ts_log_level level,
+                 bool limited, const char* line);
 
 #ifdef __cplusplus
 }

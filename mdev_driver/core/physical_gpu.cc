@@ -39,8 +39,7 @@ std::optional<uint32_t> TsgInStatus(uint32_t raw) {
   switch (status.Get<Status32::CtxStatus>()) {
     case Status32::kCtxStatusValid:
     case Status32::kCtxStatusSave:
-    case Status32::kCtxStatusSwitch:
-      return status.Get<Status32::Id>();
+    case Status32::kCtxStatusSwitch: return status.Get<Status32::Id>();
     case Status32::kCtxStatusLoad: return status.Get<Status32::NextId>();
     default: return std::nullopt;
   }
@@ -52,7 +51,8 @@ bool Owns(const Partition& partition, uint32_t id) {
 
 }  // namespace
 
-// ---- life ----------------------------------------------------------------------------------------
+// ---- life
+// ----------------------------------------------------------------------------------------
 
 base::Result<base::UniquePtr<PhysicalGpu>> PhysicalGpu::Create(HostGpu host,
                                                                const ts_gpu_params& params) {
@@ -115,8 +115,9 @@ void PhysicalGpu::ResetFifo() {
   host_.Write32(Enable::Offset(), ~(1u << Enable::kBitPfifo));
   host_.Write32(Enable::Offset(), ~0u);
   using Timeout = reg::pfifo::EngCtxswTimeout;
-  host_.Write32(Timeout::Offset(),
-                Timeout().Set<Timeout::Period>(kCtxswTimeoutTicks).Set<Timeout::Detection>(1).raw());
+  host_.Write32(
+      Timeout::Offset(),
+      Timeout().Set<Timeout::Period>(kCtxswTimeoutTicks).Set<Timeout::Detection>(1).raw());
 }
 
 Status PhysicalGpu::SetUpFaultBuffer() {
@@ -131,13 +132,13 @@ Status PhysicalGpu::SetUpFaultBuffer() {
                                     .Set<Low::PhysAperture>(Low::kPhysApertureSysCoh)
                                     .raw());
   host_.Write32(reg::mmu::FaultBufferHi::Offset(0), static_cast<uint32_t>(address >> 32));
-  host_.Write32(Size::Offset(0),
-                Size().Set<Size::Val>(kFaultEntries).Set<Size::Enable>(1).raw());
+  host_.Write32(Size::Offset(0), Size().Set<Size::Val>(kFaultEntries).Set<Size::Enable>(1).raw());
   fault_get_ = 0;
   return Status::kOk;
 }
 
-// ---- capacity ------------------------------------------------------------------------------------
+// ---- capacity
+// ------------------------------------------------------------------------------------
 
 uint64_t PhysicalGpu::TypeVramBytes(uint32_t type) const {
   return info_.vram_bytes / kVgpuTypes[type].divisor;
@@ -155,9 +156,8 @@ base::Result<Partition> PhysicalGpu::Reserve(uint32_t type) {
     LogLine(host_.handle(), nullptr, TS_LOG_WARNING)
         << "no room for a vGPU of type " << kVgpuTypes[type].name << ": it wants "
         << partitions_.VramBytes(type) / base::kMiB << " MiB of VRAM in one aligned piece, "
-        << partitions_.free_vram_bytes() / base::kMiB << " of "
-        << info_.vram_bytes / base::kMiB << " MiB are free, and "
-        << partitions_.free_functions() << " of 63 functions";
+        << partitions_.free_vram_bytes() / base::kMiB << " of " << info_.vram_bytes / base::kMiB
+        << " MiB are free, and " << partitions_.free_functions() << " of 63 functions";
   }
   return partition;
 }
@@ -167,7 +167,8 @@ void PhysicalGpu::Unreserve(const Partition& partition) {
   partitions_.Free(partition);
 }
 
-// ---- functions -----------------------------------------------------------------------------------
+// ---- functions
+// -----------------------------------------------------------------------------------
 
 Status PhysicalGpu::Attach(const Partition& partition, FunctionClient& client,
                            MemoryCounter& counter) {
@@ -242,8 +243,7 @@ bool PhysicalGpu::FunctionLoaded(const Partition& partition) const {
   return false;
 }
 
-std::optional<uint32_t> PhysicalGpu::LoadedTsg(const Partition& partition,
-                                               uint32_t runlist) const {
+std::optional<uint32_t> PhysicalGpu::LoadedTsg(const Partition& partition, uint32_t runlist) const {
   const auto on_pbdma = TsgInStatus(host_.Read32(reg::pfifo::PbdmaStatus::Offset(runlist)));
   if (on_pbdma.has_value() && Owns(partition, *on_pbdma)) return on_pbdma;
   for (uint32_t engine = 0; engine < kNumEngines; ++engine) {
@@ -324,7 +324,8 @@ uint64_t PhysicalGpu::FunctionTime(base::FunctionId function, uint32_t runlist) 
   return low | uint64_t{host_.Read32(reg::ts104::FunctionTimeHi::Offset(index))} << 32;
 }
 
-// ---- channels ------------------------------------------------------------------------------------
+// ---- channels
+// ------------------------------------------------------------------------------------
 
 Status PhysicalGpu::BindChannel(uint32_t chid, const ChannelPointers& pointers) {
   if (pointers.instance >= kInstanceLimit) return Status::kOutOfRange;
@@ -384,7 +385,8 @@ void PhysicalGpu::RingDoorbell(uint32_t chid, uint32_t runlist) {
                 Doorbell().Set<Doorbell::Chid>(chid).Set<Doorbell::RunlistId>(runlist).raw());
 }
 
-// ---- MMU -----------------------------------------------------------------------------------------
+// ---- MMU
+// -----------------------------------------------------------------------------------------
 
 bool PhysicalGpu::WaitFor(uint32_t offset, uint32_t mask, uint32_t timeout_us) const {
   constexpr uint32_t kImmediateReads = 4;
@@ -408,8 +410,7 @@ void PhysicalGpu::InvalidateTlb(base::Hpa root) {
                                    .Set<Pdb::Aperture>(Pdb::kApertureSys)
                                    .Set<Pdb::Addr>(static_cast<uint32_t>(page & 0xfffffff))
                                    .raw());
-  host_.Write32(Upper::Offset(),
-                Upper().Set<Upper::Addr>(static_cast<uint32_t>(page >> 28)).raw());
+  host_.Write32(Upper::Offset(), Upper().Set<Upper::Addr>(static_cast<uint32_t>(page >> 28)).raw());
   host_.Write32(Invalidate::Offset(),
                 Invalidate().Set<Invalidate::AllVa>(1).Set<Invalidate::Trigger>(1).raw());
   if (WaitFor(Invalidate::Offset(), Invalidate::Trigger::kMask, kInvalidateTimeoutUs)) return;
@@ -417,7 +418,8 @@ void PhysicalGpu::InvalidateTlb(base::Hpa root) {
       << "TLB invalidate of root " << Hex{root.value()} << " did not finish";
 }
 
-// ---- policy --------------------------------------------------------------------------------------
+// ---- policy
+// --------------------------------------------------------------------------------------
 
 const char* PhysicalGpu::policy_name() const {
   return policy_name_.load(std::memory_order_relaxed);

@@ -208,9 +208,9 @@ class PhysicalGpu final : public TlbInvalidator, private RunlistHost {
   PartitionMap partitions_ TS_GUARDED_BY(mutex_);
   base::UniquePtr<FunctionState> functions_[kNumFunctions] TS_GUARDED_BY(mutex_);
   HardwareRunlist runlists_[kNumRunlists] TS_GUARDED_BY(mutex_);
-  uint8_t runnable_[kNumFunctions] TS_GUARDED_BY(mutex_) = {};  // result of Runnable
-  base::DynArray<ChannelPointers> channels_ TS_GUARDED_BY(mutex_);     // by physical CHID
-  base::HashMap<uint32_t> chid_of_instance_ TS_GUARDED_BY(mutex_);     // by DMA address
+  uint8_t runnable_[kNumFunctions] TS_GUARDED_BY(mutex_) = {};      // result of Runnable
+  base::DynArray<ChannelPointers> channels_ TS_GUARDED_BY(mutex_);  // by physical CHID
+  base::HashMap<uint32_t> chid_of_instance_ TS_GUARDED_BY(mutex_);  // by DMA address
   uint32_t preempting_function_ TS_GUARDED_BY(mutex_) = 0;
   base::UniquePtr<Policy> policy_ TS_GUARDED_BY(mutex_);
   std::atomic<const char*> policy_name_{""};

@@ -18,15 +18,15 @@ constexpr uint64_t kVramClearUnit = kPageSize;
 
 }  // namespace
 
-// ---- life ----------------------------------------------------------------------------------------
+// ---- life
+// ----------------------------------------------------------------------------------------
 
 Vgpu::Vgpu(PhysicalGpu& gpu, uint32_t type, ts_host_vgpu* host, const Partition& partition)
     : type_(type),
       context_(gpu, host, partition),
       mmu_(context_),
       fifo_(context_, mmu_),
-      config_(partition.vram_bytes, kWindowBytes,
-              static_cast<uint16_t>(kVgpuTypes[type].divisor)) {
+      config_(partition.vram_bytes, kWindowBytes, static_cast<uint16_t>(kVgpuTypes[type].divisor)) {
   context_.memory_counter.Add(sizeof(Vgpu));
 }
 
@@ -55,8 +55,7 @@ Status Vgpu::Open() {
   base::MutexGuard guard(context_.mutex);
   if (open_) return Status::kBusy;
   TS_TRY_STATUS(mmu_.Open());
-  const Status status =
-      context_.gpu.Attach(context_.partition, *this, context_.memory_counter);
+  const Status status = context_.gpu.Attach(context_.partition, *this, context_.memory_counter);
   if (status != Status::kOk) {
     mmu_.Close();
     return status;
@@ -124,10 +123,12 @@ void Vgpu::ResetRegisters() {
     lce.enable = ts104::ce::LceIntrEn::Launcherr::kMask;
   }
   for (uint32_t& word : msix_) word = 0;
-  for (uint32_t vector = 0; vector < TS_MSIX_VECTORS; ++vector) msix_[vector * 4 + 3] = 1;  // masked
+  for (uint32_t vector = 0; vector < TS_MSIX_VECTORS; ++vector)
+    msix_[vector * 4 + 3] = 1;  // masked
 }
 
-// ---- work ----------------------------------------------------------------------------------------
+// ---- work
+// ----------------------------------------------------------------------------------------
 
 void Vgpu::Work() {
   base::MutexGuard guard(context_.mutex);
@@ -176,7 +177,8 @@ void Vgpu::DmaUnmap(uint64_t start, uint64_t length) {
   mmu_.Unmap(start, length);
 }
 
-// ---- regions -------------------------------------------------------------------------------------
+// ---- regions
+// -------------------------------------------------------------------------------------
 
 Status Vgpu::RegionInfo(uint32_t index, ts_region_info* out) const {
   if (index > kHighestRegion) return Status::kInvalidArgument;
@@ -301,7 +303,8 @@ Status Vgpu::AccessVram(uint64_t offset, uint8_t* buffer, size_t length, bool wr
                : context_.memory.Read(at, buffer, length);
 }
 
-// ---- figures -------------------------------------------------------------------------------------
+// ---- figures
+// -------------------------------------------------------------------------------------
 
 uint64_t Vgpu::GpuTime() const {
   uint64_t total = time_before_;

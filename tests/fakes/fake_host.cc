@@ -18,7 +18,10 @@ ts_host_gpu* current = nullptr;
 
 }  // namespace
 
-ts_host_gpu::ts_host_gpu(uint64_t vram_bytes) : vram_(vram_bytes) { current = this; }
+ts_host_gpu::ts_host_gpu(uint64_t size)
+    : vram_bytes_(size), vram_(static_cast<uint8_t*>(std::calloc(1, size))) {
+  current = this;
+}
 
 uint32_t ts_host_gpu::Read32(uint32_t offset) {
   const auto found = registers.find(offset);
@@ -64,9 +67,8 @@ void ts_host_gpu::RunWork() {
 }
 
 bool ts_host_gpu::Logged(const std::string& text) const {
-  return std::any_of(log.begin(), log.end(), [&](const std::string& line) {
-    return line.find(text) != std::string::npos;
-  });
+  return std::any_of(log.begin(), log.end(),
+                     [&](const std::string& line) { return line.find(text) != std::string::npos; });
 }
 
 ts_host_vgpu::ts_host_vgpu(ts_host_gpu& host, uint32_t pages, bool scatter_pages)

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //
-// The operating system under the host-driver core, made of arrays: DMA memory, guests, an IOMMU that
-// knows what is pinned, a clock that the test moves, work queues that run when the test says so.
+// The operating system under the host-driver core, made of arrays: DMA memory, guests, an IOMMU
+// that knows what is pinned, a clock that the test moves, work queues that run when the test says
+// so.
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <memory>
@@ -23,8 +25,8 @@ struct ts_host_gpu {
 
   virtual uint32_t Read32(uint32_t offset);
   virtual void Write32(uint32_t offset, uint32_t value);
-  virtual uint8_t* vram() { return vram_.data(); }
-  virtual uint64_t vram_bytes() const { return vram_.size(); }
+  virtual uint8_t* vram() { return vram_.get(); }
+  virtual uint64_t vram_bytes() const { return vram_bytes_; }
   // Time passes; the rig lets the model run.
   virtual void Sleep(uint64_t ns) { now_ns += ns; }
 
@@ -51,12 +53,17 @@ struct ts_host_gpu {
   ts_gpu* core = nullptr;
 
  private:
-  std::vector<uint8_t> vram_;
+  struct Free {
+    void operator()(uint8_t* memory) const { std::free(memory); }
+  };
+  uint64_t vram_bytes_;
+  std::unique_ptr<uint8_t, Free> vram_;  // calloc: pages that no test touches cost nothing
 };
 
 // One guest: memory by page, pins, interrupts.
 struct ts_host_vgpu {
-  // `pages` of guest memory from GPA 0. `scatter`: neighbours for the guest are none for the device.
+  // `pages` of guest memory from GPA 0. `scatter`: neighbours for the guest are none for the
+  // device.
   ts_host_vgpu(ts_host_gpu& gpu, uint32_t pages, bool scatter = true);
   ~ts_host_vgpu();
   ts_host_vgpu(const ts_host_vgpu&) = delete;
@@ -74,12 +81,12 @@ struct ts_host_vgpu {
   std::vector<uint8_t> memory;
   const bool scatter;
   const uint64_t dma_base;
-  std::map<uint64_t, uint32_t> pinned;  // page -> count
-  std::set<uint64_t> unpinnable;        // pages
-  std::vector<std::pair<uint64_t, uint32_t>> pin_calls;    // GPA, count
+  std::map<uint64_t, uint32_t> pinned;                   // page -> count
+  std::set<uint64_t> unpinnable;                         // pages
+  std::vector<std::pair<uint64_t, uint32_t>> pin_calls;  // GPA, count
   std::vector<std::pair<uint64_t, uint32_t>> unpin_calls;
   std::function<void()> on_unpin;
-  uint64_t max_pinned = UINT64_MAX;     // then pages cannot be pinned
+  uint64_t max_pinned = UINT64_MAX;  // then pages cannot be pinned
   uint32_t msix = 0;
   uint32_t msix_count = 0;
   uint32_t msi_count = 0;

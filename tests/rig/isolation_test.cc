@@ -94,8 +94,7 @@ TEST_F(IsolationTest, DoorbellReachesOwnChannelsOnly) {
 
 TEST_F(IsolationTest, MemOpOfAnUnprivilegedChannelRaisesMethod) {
   const uint32_t root = RawGuest::kRoot;
-  guest_.Push(0, kCopyRunlist,
-              {RawGuest::Inc(NVC46F_MEM_OP_A, 4), 0, 0, root, 0x9u << 27});
+  guest_.Push(0, kCopyRunlist, {RawGuest::Inc(NVC46F_MEM_OP_A, 4), 0, 0, root, 0x9u << 27});
   guest_.Push(0, kCopyRunlist, RawGuest::Release(RawGuest::kData, 7));
   machine_.Advance(2'000'000);
   EXPECT_EQ(guest_.Read(NV_PPBDMA_INTR_0(kCopyRunlist)), 1u << 21);  // METHOD
@@ -128,10 +127,10 @@ TEST_F(IsolationTest, UnmappedAddressIsAFaultOfThatGuest) {
   machine_.Advance(2'000'000);
   const auto faults = guest_.TakeFaults();
   ASSERT_EQ(faults.size(), 1u);
-  EXPECT_EQ(faults[0][0], RawGuest::kInstance);    // INST: the guest's own, VID
+  EXPECT_EQ(faults[0][0], RawGuest::kInstance);  // INST: the guest's own, VID
   EXPECT_EQ(faults[0][2] & 0xfffff000, 0x1f0000u);
-  EXPECT_EQ(faults[0][6], 17u);                    // CE2, GFID 0
-  EXPECT_EQ(faults[0][7] & 0x1f, 2u);              // PTE
+  EXPECT_EQ(faults[0][6], 17u);                                // CE2, GFID 0
+  EXPECT_EQ(faults[0][7] & 0x1f, 2u);                          // PTE
   EXPECT_NE(guest_.Read(NV_PCCSR_CHANNEL(0)) & 1u << 23, 0u);  // ENG_FAULTED
   EXPECT_NE(guest_.Read(NV_CTRL_LEAF(4)) & 1u << 4, 0u);       // vector 132
   ExpectNeighbourWorks();

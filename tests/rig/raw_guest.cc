@@ -140,12 +140,16 @@ bool RawGuest::WaitSystem32(uint64_t gpa, uint32_t value, uint32_t ms) {
 }
 
 std::vector<uint32_t> RawGuest::Release(uint64_t va, uint32_t value) {
-  return {Inc(NVC46F_SEM_ADDR_LO, 5),     static_cast<uint32_t>(va),
-          static_cast<uint32_t>(va >> 32), value, 0, 0x1};
+  return {Inc(NVC46F_SEM_ADDR_LO, 5),
+          static_cast<uint32_t>(va),
+          static_cast<uint32_t>(va >> 32),
+          value,
+          0,
+          0x1};
 }
 
-std::vector<uint32_t> RawGuest::Copy(uint64_t from, uint64_t to, uint32_t bytes,
-                                     uint64_t semaphore, uint32_t value) {
+std::vector<uint32_t> RawGuest::Copy(uint64_t from, uint64_t to, uint32_t bytes, uint64_t semaphore,
+                                     uint32_t value) {
   constexpr uint32_t kSub = 4;
   return {Inc(NVC5B5_OFFSET_IN_UPPER, 4, kSub),
           static_cast<uint32_t>(from >> 32),

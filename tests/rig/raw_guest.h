@@ -23,7 +23,7 @@ class RawGuest {
   static constexpr uint64_t kPush = 0x50000;       // + 4 KiB per channel; GPU address is the same
   static constexpr uint64_t kList = 0x60000;       // + 4 KiB per runlist
   static constexpr uint64_t kFaults = 0x70000;
-  static constexpr uint64_t kData = 0x80000;       // 64 KiB of VRAM, mapped at the same address
+  static constexpr uint64_t kData = 0x80000;  // 64 KiB of VRAM, mapped at the same address
   static constexpr uint32_t kFaultEntries = 128;
 
   // Interrupts and fault buffer set up, tables for the areas above, nothing bound.

@@ -18,7 +18,8 @@ constexpr uint64_t kSliceNs = 20'000;
 
 }  // namespace
 
-// ---- ModelGpu ------------------------------------------------------------------------------------
+// ---- ModelGpu
+// ------------------------------------------------------------------------------------
 
 ModelGpu::ModelGpu(const RigConfig& config) : ts_host_gpu(0), vram_size_(config.vram_bytes) {
   void* memory = mmap(nullptr, vram_size_, PROT_READ | PROT_WRITE,
@@ -99,7 +100,8 @@ int ModelGpu::Dma(uint64_t address, void* buffer, uint64_t length, bool write) {
   return 0;
 }
 
-// ---- VgpuMachine ---------------------------------------------------------------------------------
+// ---- VgpuMachine
+// ---------------------------------------------------------------------------------
 
 VgpuMachine::VgpuMachine(ModelGpu& gpu, Type type, uint32_t memory_pages)
     : gpu_(gpu), host_(gpu, memory_pages) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //
-// The in-process rig: the host-driver core on the TS104 model, with guests on its vGPUs. One thread,
-// one clock that only moves when somebody waits: every run is the same.
+// The in-process rig: the host-driver core on the TS104 model, with guests on its vGPUs. One
+// thread, one clock that only moves when somebody waits: every run is the same.
 #pragma once
 
 #include <cstdint>
@@ -86,7 +86,7 @@ class VgpuMachine : public fakes::GuestHardware {
   bool open_ = false;
   uint64_t vram_offset_ = 0;
   uint64_t vram_size_ = 0;
-  uint64_t doorbell_ = 0;  // in physical BAR3
+  uint64_t doorbell_ = 0;   // in physical BAR3
   uint32_t next_page_ = 1;  // page 0 stays unused: a null GPA is a mistake
 };
 

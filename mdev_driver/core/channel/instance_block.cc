@@ -11,24 +11,29 @@ using namespace ts104::ram;  // NOLINT: the names are the manual's
 
 // RAMFC words that hold no physical address and no privilege: channel state, GPU-virtual addresses.
 constexpr uint16_t kPlainWords[] = {
-    RamfcGpPut::Offset(),       RamfcMemOpA::Offset(),       RamfcGpGet::Offset(),
-    RamfcGet::Offset(),         RamfcGetHi::Offset(),        RamfcTopLevelGet::Offset(),
-    RamfcTopLevelGetHi::Offset(), RamfcRef::Offset(),        RamfcAcquire::Offset(),
-    RamfcAcquireDeadline::Offset(), RamfcSemAddrHi::Offset(), RamfcSemAddrLo::Offset(),
-    RamfcSemPayloadLo::Offset(), RamfcSemExecute::Offset(),  RamfcGpBase::Offset(),
-    RamfcGpBaseHi::Offset(),    RamfcGpFetch::Offset(),      RamfcPbFetch::Offset(),
-    RamfcPbFetchHi::Offset(),   RamfcPut::Offset(),          RamfcPutHi::Offset(),
-    RamfcMemOpB::Offset(),      RamfcGpCrc::Offset(),        RamfcPbHeader::Offset(),
-    RamfcPbCount::Offset(),     RamfcSubdevice::Offset(),    RamfcPbCrc::Offset(),
-    RamfcSemPayloadHi::Offset(), RamfcMemOpC::Offset(),      RamfcTarget::Offset(),
-    RamfcMethodCrc::Offset(),   RamfcMethod0::Offset(),      RamfcData0::Offset(),
-    RamfcMethod1::Offset(),     RamfcData1::Offset(),        RamfcMethod2::Offset(),
-    RamfcData2::Offset(),       RamfcMethod3::Offset(),      RamfcData3::Offset(),
+    RamfcGpPut::Offset(),         RamfcMemOpA::Offset(),
+    RamfcGpGet::Offset(),         RamfcGet::Offset(),
+    RamfcGetHi::Offset(),         RamfcTopLevelGet::Offset(),
+    RamfcTopLevelGetHi::Offset(), RamfcRef::Offset(),
+    RamfcAcquire::Offset(),       RamfcAcquireDeadline::Offset(),
+    RamfcSemAddrHi::Offset(),     RamfcSemAddrLo::Offset(),
+    RamfcSemPayloadLo::Offset(),  RamfcSemExecute::Offset(),
+    RamfcGpBase::Offset(),        RamfcGpBaseHi::Offset(),
+    RamfcGpFetch::Offset(),       RamfcPbFetch::Offset(),
+    RamfcPbFetchHi::Offset(),     RamfcPut::Offset(),
+    RamfcPutHi::Offset(),         RamfcMemOpB::Offset(),
+    RamfcGpCrc::Offset(),         RamfcPbHeader::Offset(),
+    RamfcPbCount::Offset(),       RamfcSubdevice::Offset(),
+    RamfcPbCrc::Offset(),         RamfcSemPayloadHi::Offset(),
+    RamfcMemOpC::Offset(),        RamfcTarget::Offset(),
+    RamfcMethodCrc::Offset(),     RamfcMethod0::Offset(),
+    RamfcData0::Offset(),         RamfcMethod1::Offset(),
+    RamfcData1::Offset(),         RamfcMethod2::Offset(),
+    RamfcData2::Offset(),         RamfcMethod3::Offset(),
+    RamfcData3::Offset(),
 };
 
-void Put(InstanceBlock& block, uint32_t offset, uint32_t value) {
-  block.words[offset / 4] = value;
-}
+void Put(InstanceBlock& block, uint32_t offset, uint32_t value) { block.words[offset / 4] = value; }
 
 // A USERD that cannot be reached: VRAM address far beyond any card, so that loading the channel is
 // the MMU fault that it would be on a bare TS104.
@@ -58,8 +63,7 @@ void PutContextPointer(InstanceBlock& shadow, const InstanceBlock& guest,
   RaminEngineWfiPtr out;
   out.Set<RaminEngineWfiPtr::Mode>(pointer.Get<RaminEngineWfiPtr::Mode>());
   if (!pointer.Test<RaminEngineWfiPtr::Mode>()) {
-    const bool video =
-        pointer.Get<RaminEngineWfiPtr::Target>() == RaminEngineWfiPtr::kTargetVid;
+    const bool video = pointer.Get<RaminEngineWfiPtr::Target>() == RaminEngineWfiPtr::kTargetVid;
     if (video && base::RangeFits(address, ctx_size, partition.vram_bytes)) {
       address += partition.vram.value();
     } else {
@@ -93,8 +97,8 @@ bool UserdOf(const InstanceBlock& block, GuestAddress* userd) {
   const uint32_t target = low.Get<RamfcUserd::Target>();
   if (target == RamfcUserd::kTargetVidNvlinkCoh) return false;
   *userd = {target == RamfcUserd::kTargetVid ? Aperture::kVid : Aperture::kSys,
-            uint64_t{low.raw() & RamfcUserd::Addr::kMask} |
-                uint64_t{high.Get<RamfcUserdHi::Addr>()} << 32};
+            uint64_t{low.raw() & RamfcUserd::Addr::kMask} | uint64_t{high.Get<RamfcUserdHi::Addr>()}
+                                                                << 32};
   return true;
 }
 

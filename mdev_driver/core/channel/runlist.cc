@@ -44,7 +44,8 @@ Status RunlistParser::Feed(const uint32_t* entry) {
 
 Status RunlistParser::Finish() { return missing_ == 0 ? Status::kOk : Reject(); }
 
-// A vGPU has one function, 0; other GFIDs are as wrong for it as those above 63 are on a bare TS104.
+// A vGPU has one function, 0; other GFIDs are as wrong for it as those above 63 are on a bare
+// TS104.
 Status RunlistParser::BeginTsg(const uint32_t* entry) {
   const uint64_t length = Header::Length::Get(Words(entry));
   const uint64_t tsgid = Header::Tsgid::Get(Words(entry));

@@ -24,10 +24,9 @@ constexpr uint32_t kRebuildTimeoutUs = 5 * 1000;
 constexpr uint64_t kUserdBytes = NV_USERD_SIZE;
 constexpr uint64_t kUserdLimit = uint64_t{1} << 40;  // bits of a USERD address
 
-constexpr uint32_t kPassedControl = Control::Next::kMask | Control::ForceCtxReload::kMask |
-                                    Control::ForcePbdmaFaulted::kMask |
-                                    Control::ForceEngFaulted::kMask |
-                                    Control::PbdmaFaulted::kMask | Control::EngFaulted::kMask;
+constexpr uint32_t kPassedControl =
+    Control::Next::kMask | Control::ForceCtxReload::kMask | Control::ForcePbdmaFaulted::kMask |
+    Control::ForceEngFaulted::kMask | Control::PbdmaFaulted::kMask | Control::EngFaulted::kMask;
 constexpr uint32_t kShownControl = Control::Next::kMask | Control::PbdmaFaulted::kMask |
                                    Control::EngFaulted::kMask | Control::Status::kMask |
                                    Control::Busy::kMask;
@@ -61,7 +60,8 @@ VirtualChannel* VirtualFifo::LoadedChannel(uint32_t pbdma) {
   return Find(context_.VirtualId(chid));
 }
 
-// ---- PCCSR ---------------------------------------------------------------------------------------
+// ---- PCCSR
+// ---------------------------------------------------------------------------------------
 
 uint32_t VirtualFifo::ReadChannel(uint32_t offset) {
   context_.mutex.AssertHeld();
@@ -150,7 +150,8 @@ void VirtualFifo::EnableIfFree(VirtualChannel& channel) {
                             Control().Set<Control::EnableSet>(1).raw());
 }
 
-// ---- binding -------------------------------------------------------------------------------------
+// ---- binding
+// -------------------------------------------------------------------------------------
 
 // A block that cannot be read is all zeros: loading it is a SIGNATURE interrupt, as for garbage.
 void VirtualFifo::ReadInstance(uint32_t inst, InstanceBlock* block) const {
@@ -173,8 +174,8 @@ Status VirtualFifo::Bind(VirtualChannel& channel, uint32_t value) {
     channel.shadow = DmaBuffer();
     return status;
   }
-  if (const Status bound = context_.gpu.BindChannel(context_.PhysicalId(channel.chid),
-                                                    PointersOf(channel));
+  if (const Status bound =
+          context_.gpu.BindChannel(context_.PhysicalId(channel.chid), PointersOf(channel));
       bound != Status::kOk) {
     ReleaseParts(channel);
     mmu_.Flush();
@@ -270,8 +271,8 @@ Status VirtualFifo::BuildShadow(VirtualChannel& channel, const InstanceBlock& bl
   const bool syncing = space != nullptr && space->syncing();
   channel.holds = static_cast<uint8_t>((channel.holds & ~VirtualChannel::kHoldSync) |
                                        (syncing ? VirtualChannel::kHoldSync : 0));
-  const InstanceBlock shadow = MakeShadowInstance(block, translation, context_.partition,
-                                                  context_.gpu.ctx_size());
+  const InstanceBlock shadow =
+      MakeShadowInstance(block, translation, context_.partition, context_.gpu.ctx_size());
   for (size_t i = 0; i < kInstanceWords; ++i) channel.shadow.Store32(i, shadow.words[i]);
   return Status::kOk;
 }
@@ -291,8 +292,8 @@ void VirtualFifo::Revalidate(VirtualChannel& channel) {
   Disable(channel);
   if (const Status status = BuildShadow(channel, block); status != Status::kOk) {
     LogLine(context_.gpu.host().handle(), context_.host, TS_LOG_WARNING, true)
-        << "channel " << channel.chid << " keeps its old instance block: "
-        << base::StatusName(status);
+        << "channel " << channel.chid
+        << " keeps its old instance block: " << base::StatusName(status);
     return;
   }
   context_.gpu.SetChannelPointers(physical, PointersOf(channel));

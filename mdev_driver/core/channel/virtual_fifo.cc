@@ -50,13 +50,15 @@ void VirtualFifo::Reset() {
   UpdateInterrupts();
 }
 
-// ---- interrupts ----------------------------------------------------------------------------------
+// ---- interrupts
+// ----------------------------------------------------------------------------------
 
 uint32_t VirtualFifo::PbdmaInterrupts() const {
   uint32_t ids = 0;
   for (uint32_t p = 0; p < kNumRunlists; ++p) {
     const Pbdma& pbdma = pbdmas_[p];
-    if ((pbdma.intr_0 & pbdma.enable_0) != 0 || (pbdma.intr_1 & pbdma.enable_1) != 0) ids |= 1u << p;
+    if ((pbdma.intr_0 & pbdma.enable_0) != 0 || (pbdma.intr_1 & pbdma.enable_1) != 0)
+      ids |= 1u << p;
   }
   return ids;
 }
@@ -99,7 +101,8 @@ void VirtualFifo::HandleEvents(FunctionEvents& events) {
   UpdateInterrupts();
 }
 
-// ---- registers -----------------------------------------------------------------------------------
+// ---- registers
+// -----------------------------------------------------------------------------------
 
 uint32_t VirtualFifo::ReadFifo(uint32_t offset) {
   context_.mutex.AssertHeld();
@@ -238,7 +241,8 @@ uint32_t VirtualFifo::ReadInstStatus(uint32_t runlist) {
   return Value(channel->inst).Set<Value::Valid>(1).raw();
 }
 
-// ---- runlists ------------------------------------------------------------------------------------
+// ---- runlists
+// ------------------------------------------------------------------------------------
 
 uint32_t VirtualFifo::ReadRunlist(uint32_t runlist, uint32_t word) {
   switch (word) {
@@ -350,9 +354,8 @@ uint32_t VirtualFifo::ReadRunlistPreempt() {
   for (uint32_t r = 0; r < kNumRunlists; ++r) {
     if ((runlist_preempts_ >> r & 1) == 0) continue;
     const bool stopped = (sched_disable_ >> r & 1) != 0;
-    const bool pending = stopped
-                             ? context_.gpu.LoadedTsg(context_.partition, r).has_value()
-                             : context_.gpu.PreemptPending(context_.partition.function);
+    const bool pending = stopped ? context_.gpu.LoadedTsg(context_.partition, r).has_value()
+                                 : context_.gpu.PreemptPending(context_.partition.function);
     if (!pending) runlist_preempts_ &= ~(1u << r);
   }
   return runlist_preempts_;

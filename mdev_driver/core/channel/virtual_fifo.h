@@ -34,19 +34,19 @@ struct VirtualChannel {
   };
 
   MemoryCounter& counter;
-  uint32_t chid = 0;      // the guest's
-  uint32_t inst = 0;      // PCCSR_CHANNEL_INST as the guest wrote it
-  bool bound = false;     // to the hardware
-  bool enabled = false;   // by the guest
-  bool listed = false;    // has been in a list since it was bound
-  bool stale = false;     // the shadow must be made anew before it runs
+  uint32_t chid = 0;     // the guest's
+  uint32_t inst = 0;     // PCCSR_CHANNEL_INST as the guest wrote it
+  bool bound = false;    // to the hardware
+  bool enabled = false;  // by the guest
+  bool listed = false;   // has been in a list since it was bound
+  bool stale = false;    // the shadow must be made anew before it runs
   uint8_t holds = 0;
-  InstanceBlock guest;    // as read last
-  DmaBuffer shadow;       // instance block
+  InstanceBlock guest;  // as read last
+  DmaBuffer shadow;     // instance block
   ShadowSpace* space = nullptr;
   UserdPlace userd;
-  base::Gpa userd_page;   // pinned when userd.system
-  PbdmaError error;       // with kHoldError or kHoldMemOp
+  base::Gpa userd_page;  // pinned when userd.system
+  PbdmaError error;      // with kHoldError or kHoldMemOp
 };
 
 // All functions with the vGPU's mutex held, process context. (Said by AssertHeld inside: the

@@ -17,8 +17,8 @@ namespace ram = ts104::ram;
 using Intr = pb::Intr0;
 
 // Interrupts that leave a method in METHOD0, to be tried again or skipped (register map §5).
-constexpr uint32_t kMethodErrors = Intr::Method::kMask | Intr::Device::kMask |
-                                   Intr::Semaphore::kMask | Intr::Methodcrc::kMask;
+constexpr uint32_t kMethodErrors =
+    Intr::Method::kMask | Intr::Device::kMask | Intr::Semaphore::kMask | Intr::Methodcrc::kMask;
 // Saving a channel out takes a context switch.
 constexpr uint32_t kSaveTimeoutUs = 50 * 1000;
 
@@ -107,8 +107,7 @@ void VirtualFifo::Resolve(Pbdma& pbdma) {
 // What the channel will find pending when it is loaded. VALID 0: it goes on behind the method.
 void VirtualFifo::PatchMethod(VirtualChannel& channel, uint32_t method0, uint32_t data0) {
   const uint32_t physical = context_.PhysicalId(channel.chid);
-  if (!channel.shadow ||
-      context_.gpu.WaitChannelOff(physical, kSaveTimeoutUs) != Status::kOk) {
+  if (!channel.shadow || context_.gpu.WaitChannelOff(physical, kSaveTimeoutUs) != Status::kOk) {
     return;
   }
   channel.shadow.Store32(ram::RamfcMethod0::Offset() / 4, method0);
@@ -156,7 +155,8 @@ void VirtualFifo::RingDoorbell(uint32_t token) {
   context_.gpu.RingDoorbell(context_.PhysicalId(bell.Get<Doorbell::Chid>()), runlist);
 }
 
-// ---- registers -----------------------------------------------------------------------------------
+// ---- registers
+// -----------------------------------------------------------------------------------
 
 uint32_t VirtualFifo::ReadPbdma(uint32_t offset) {
   context_.mutex.AssertHeld();
@@ -186,15 +186,12 @@ uint32_t VirtualFifo::ReadPbdma(uint32_t offset) {
 // loaded, if it is the guest's.
 uint32_t VirtualFifo::ReadPbdmaState(uint32_t index, uint32_t name) {
   const Pbdma& pbdma = pbdmas_[index];
-  const VirtualChannel* channel = pbdma.occupied ? Find(context_.VirtualId(pbdma.shown.chid))
-                                                 : LoadedChannel(index);
+  const VirtualChannel* channel =
+      pbdma.occupied ? Find(context_.VirtualId(pbdma.shown.chid)) : LoadedChannel(index);
   if (channel == nullptr) return 0;
   switch (name) {
     case pb::Channel::Offset(0):
-      return pb::Channel()
-          .Set<pb::Channel::Chid>(channel->chid)
-          .Set<pb::Channel::Valid>(1)
-          .raw();
+      return pb::Channel().Set<pb::Channel::Chid>(channel->chid).Set<pb::Channel::Valid>(1).raw();
     case pb::Userd::Offset(0): return channel->guest.At(ram::RamfcUserd::Offset());
     case pb::UserdHi::Offset(0): return channel->guest.At(ram::RamfcUserdHi::Offset());
     case pb::GpPut::Offset(0):

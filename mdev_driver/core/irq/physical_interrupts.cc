@@ -27,10 +27,9 @@ constexpr uint32_t kFifo = Bit(NV_CTRL_VECTOR_PFIFO_STALL);
 constexpr uint32_t kEnabled = kDoorbell | kFunctions | kFault | kFaultError | kFifo;
 
 // Engine vectors that a function's tree can hold.
-constexpr uint32_t kEngineVectors = 1u << NV_CTRL_VECTOR_NONSTALL_CE0 |
-                                    1u << NV_CTRL_VECTOR_NONSTALL_CE2 |
-                                    1u << NV_CTRL_VECTOR_NONSTALL_CE3 |
-                                    1u << NV_CTRL_VECTOR_NONSTALL_GR;
+constexpr uint32_t kEngineVectors =
+    1u << NV_CTRL_VECTOR_NONSTALL_CE0 | 1u << NV_CTRL_VECTOR_NONSTALL_CE2 |
+    1u << NV_CTRL_VECTOR_NONSTALL_CE3 | 1u << NV_CTRL_VECTOR_NONSTALL_GR;
 
 constexpr uint32_t kGone = 0xffffffff;  // what a removed device reads
 
@@ -39,17 +38,15 @@ constexpr uint32_t kFifoErrors = FifoIntr::BindError::kMask | FifoIntr::SchedErr
                                  FifoIntr::ChswError::kMask | FifoIntr::MemopTimeout::kMask |
                                  FifoIntr::LbError::kMask;
 constexpr uint32_t kFifoEnabled = kFifoErrors | FifoIntr::CtxswTimeout::kMask |
-                                  FifoIntr::TsgPreemptComplete::kMask |
-                                  FifoIntr::PbdmaIntr::kMask | FifoIntr::RunlistEvent::kMask;
+                                  FifoIntr::TsgPreemptComplete::kMask | FifoIntr::PbdmaIntr::kMask |
+                                  FifoIntr::RunlistEvent::kMask;
 
 }  // namespace
 
 void PhysicalGpu::EnableInterrupts() {
   using Config = reg::ctrl::VirtualChannelCfg;
-  host_.Write32(Config::Offset(0), Config()
-                                       .Set<Config::Mask>(info_.channels - 1)
-                                       .Set<Config::PendingEnable>(1)
-                                       .raw());
+  host_.Write32(Config::Offset(0),
+                Config().Set<Config::Mask>(info_.channels - 1).Set<Config::PendingEnable>(1).raw());
   for (uint32_t pbdma = 0; pbdma < kNumRunlists; ++pbdma) {
     host_.Write32(reg::pbdma::IntrEn0::Offset(pbdma), ~0u);
     host_.Write32(reg::pbdma::IntrEn1::Offset(pbdma), ~0u);
@@ -67,7 +64,8 @@ void PhysicalGpu::DisableInterrupts() {
   host_.Write32(reg::pfifo::IntrEn0::Offset(), 0);
 }
 
-// ---- hard part -----------------------------------------------------------------------------------
+// ---- hard part
+// -----------------------------------------------------------------------------------
 
 int PhysicalGpu::HandleInterrupt() {
   base::SpinLockGuard guard(irq_lock_);
@@ -84,8 +82,8 @@ int PhysicalGpu::HandleInterrupt() {
   return TS_IRQ_WAKE;
 }
 
-// VIRTUAL_INTR_LEAF is cleared before the leaf of the function is read: what comes in between raises
-// vector 130 again.
+// VIRTUAL_INTR_LEAF is cleared before the leaf of the function is read: what comes in between
+// raises vector 130 again.
 void PhysicalGpu::DispatchFunctionInterrupts() {
   constexpr uint32_t kMaxRounds = 4;
   for (uint32_t word = 0; word < kNumFunctions / 32; ++word) {
@@ -106,7 +104,8 @@ void PhysicalGpu::DispatchFunctionInterrupts() {
   }
 }
 
-// ---- thread --------------------------------------------------------------------------------------
+// ---- thread
+// --------------------------------------------------------------------------------------
 
 void PhysicalGpu::HandleInterruptThread() {
   const uint32_t pending = pending_.exchange(0);
@@ -239,7 +238,8 @@ void PhysicalGpu::ServiceCtxswTimeouts() {
   host_.Write32(reg::pfifo::IntrCtxswTimeout::Offset(), engines);
 }
 
-// ---- faults --------------------------------------------------------------------------------------
+// ---- faults
+// --------------------------------------------------------------------------------------
 
 void PhysicalGpu::DrainFaults() {
   using Packet = reg::mmu_fmt::FaultPacket;

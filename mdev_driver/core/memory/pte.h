@@ -16,14 +16,14 @@ namespace turnstile {
 inline constexpr unsigned kSmallShift = 12;
 inline constexpr unsigned kBigShift = 16;
 inline constexpr unsigned kHugeShift = 21;
-inline constexpr uint32_t kSlotsPerBlock = 16;   // 4 KiB pages in a 64 KiB page
+inline constexpr uint32_t kSlotsPerBlock = 16;    // 4 KiB pages in a 64 KiB page
 inline constexpr uint32_t kSlotsPerRegion = 512;  // 4 KiB pages under one PD0 entry
 inline constexpr uint32_t kBlocksPerRegion = 32;
 
 // Shadow entries that no address can go wrong in.
 inline constexpr uint64_t kPteInvalid = 0;
-inline constexpr uint64_t kPteNoSmall = 0x20;            // PTE fault, small table not consulted
-inline constexpr uint64_t kPtePeer = 0x3;                // valid, PEER: UNSUPPORTED_APERTURE
+inline constexpr uint64_t kPteNoSmall = 0x20;        // PTE fault, small table not consulted
+inline constexpr uint64_t kPtePeer = 0x3;            // valid, PEER: UNSUPPORTED_APERTURE
 inline constexpr uint64_t kPteRegion = 0x1fffe0001;  // valid, VIDEO, 2 MiB-aligned, beyond any VRAM
 inline constexpr uint64_t kPdeSparse = 0x8;
 inline constexpr uint64_t kPdeIsPte = 0x1;  // PDE_SIZE fault
@@ -72,24 +72,22 @@ constexpr PteTranslation TranslatePte(uint64_t raw, unsigned shift, const Partit
   const uint64_t aperture = guest.Get<Pte::Aperture>();
   const uint64_t kind = guest.Get<Pte::Kind>();
   const bool video = aperture == Pte::kApertureVideo;
-  const uint64_t address =
-      (video ? guest.Get<Pte::AddressVid>() : guest.Get<Pte::AddressSys>()) << kSmallShift;
+  const uint64_t address = (video ? guest.Get<Pte::AddressVid>() : guest.Get<Pte::AddressSys>())
+                           << kSmallShift;
   const uint64_t limit = video ? partition.vram_bytes : kSystemAddressLimit;
   if (aperture == Pte::kAperturePeer) {
     result.shadow = kPtePeer;
   } else if (kind != Pte::kKindPitch && kind != Pte::kKindGenericMemory) {
     // The address is the partition's own: even if the check failed, nothing foreign is reached.
-    result.shadow = Pte(PteFlags(raw))
-                        .Set<Pte::AddressVid>(partition.vram.value() >> kSmallShift)
-                        .raw();
+    result.shadow =
+        Pte(PteFlags(raw)).Set<Pte::AddressVid>(partition.vram.value() >> kSmallShift).raw();
   } else if (!base::IsAligned(address, uint64_t{1} << shift)) {
     result.shadow = kPteNoSmall;
   } else if (!base::RangeFits(address, uint64_t{1} << shift, limit)) {
     result.shadow = kPteRegion;
   } else if (video) {
     const base::VramOffset physical = partition.vram + address;
-    result.shadow =
-        Pte(PteFlags(raw)).Set<Pte::AddressVid>(physical.value() >> kSmallShift).raw();
+    result.shadow = Pte(PteFlags(raw)).Set<Pte::AddressVid>(physical.value() >> kSmallShift).raw();
   } else {
     result.kind = PteTranslation::Kind::kSystem;
     result.gpa = base::Gpa(address);

@@ -15,7 +15,8 @@ constexpr unsigned kPd0 = 3;
 
 }  // namespace
 
-// ---- ShadowDirectory -----------------------------------------------------------------------------
+// ---- ShadowDirectory
+// -----------------------------------------------------------------------------
 
 base::Result<base::UniquePtr<ShadowDirectory>> ShadowDirectory::Create(ShadowMemory& memory,
                                                                        unsigned level,
@@ -223,7 +224,8 @@ void ShadowDirectory::ReleasePins() {
   regions_.ForEach([](uint64_t, base::UniquePtr<ShadowRegion>& region) { region->ReleasePins(); });
 }
 
-// ---- ShadowSpace ---------------------------------------------------------------------------------
+// ---- ShadowSpace
+// ---------------------------------------------------------------------------------
 
 void ShadowSpace::BeginSync(const SyncRange& range) {
   if (syncing_) {
@@ -242,7 +244,8 @@ bool ShadowSpace::Continue(SyncBudget& budget) {
   return !syncing_;
 }
 
-// ---- ShadowMemory --------------------------------------------------------------------------------
+// ---- ShadowMemory
+// --------------------------------------------------------------------------------
 
 base::Result<base::UniquePtr<ShadowMemory>> ShadowMemory::Create(
     HostGpu gpu, const Partition& partition, const GuestMemory& memory, PinTable& pins,

@@ -54,8 +54,7 @@ class ShadowMemory {
   // Tables (directories and regions) per vGPU: bounds host memory at about 8 KiB each.
   static constexpr uint32_t kMaxTables = 16384;
 
-  static base::Result<base::UniquePtr<ShadowMemory>> Create(HostGpu gpu,
-                                                            const Partition& partition,
+  static base::Result<base::UniquePtr<ShadowMemory>> Create(HostGpu gpu, const Partition& partition,
                                                             const GuestMemory& memory,
                                                             PinTable& pins, TlbInvalidator& tlb,
                                                             MemoryCounter& counter);
@@ -95,7 +94,11 @@ class ShadowMemory {
 
   ShadowMemory(HostGpu gpu, const Partition& partition, const GuestMemory& memory, PinTable& pins,
                TlbInvalidator& tlb, MemoryCounter& counter)
-      : gpu_(gpu), partition_(partition), memory_(memory), pins_(pins), tlb_(tlb),
+      : gpu_(gpu),
+        partition_(partition),
+        memory_(memory),
+        pins_(pins),
+        tlb_(tlb),
         counter_(counter) {}
 
   Status TakeTable();
@@ -177,8 +180,8 @@ class ShadowRegion : public base::ListNode<> {
   const bool huge_;
   PdeTarget big_;
   PdeTarget small_;
-  uint64_t huge_entry_ = 0;   // shadow's 2 MiB entry, or 0: see the small table
-  bool huge_done_ = false;    // translated, with every page pinned
+  uint64_t huge_entry_ = 0;  // shadow's 2 MiB entry, or 0: see the small table
+  bool huge_done_ = false;   // translated, with every page pinned
   DmaBuffer shadow_small_;
   DmaBuffer shadow_big_;
   base::DynArray<uint64_t> small_copy_;  // the guest's entries as last translated
@@ -195,8 +198,8 @@ class ShadowDirectory : public base::ListNode<> {
  public:
   static constexpr unsigned kLevels = 4;  // 0 is PD3, 3 is PD0
 
-  static base::Result<base::UniquePtr<ShadowDirectory>> Create(ShadowMemory& memory,
-                                                               unsigned level, GuestAddress table);
+  static base::Result<base::UniquePtr<ShadowDirectory>> Create(ShadowMemory& memory, unsigned level,
+                                                               GuestAddress table);
   ~ShadowDirectory();
 
   base::Hpa address() const { return shadow_.address(); }

@@ -82,7 +82,8 @@ void ShadowRegion::Sync(uint32_t first, uint32_t last, SyncBudget& budget, bool*
   budget.left -= static_cast<int64_t>(memory_.ptes_translated_ - before);
 }
 
-// ---- pages of 4 and 64 KiB -----------------------------------------------------------------------
+// ---- pages of 4 and 64 KiB
+// -----------------------------------------------------------------------
 
 // Reads the guest's entries of these blocks into the scratch arrays, where they keep their index. A
 // table that cannot be read counts as empty.
@@ -266,7 +267,8 @@ void ShadowRegion::WriteBlock(uint32_t block, uint64_t big, const uint64_t* smal
   if (!hides && shadow_big_) shadow_big_.Store64(block, big);
 }
 
-// ---- one page of 2 MiB ---------------------------------------------------------------------------
+// ---- one page of 2 MiB
+// ---------------------------------------------------------------------------
 
 // The entry of a huge region never changes (another entry is another region): it is translated
 // once, and again only after pins failed or were taken away.
@@ -304,7 +306,8 @@ void ShadowRegion::SyncHuge(bool* changed) {
   }
 }
 
-// ---- both ----------------------------------------------------------------------------------------
+// ---- both
+// ----------------------------------------------------------------------------------------
 
 void ShadowRegion::ReleasePins() {
   if (huge_ && IsValidSystemPte(huge_entry_)) {

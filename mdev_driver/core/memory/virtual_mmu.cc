@@ -20,6 +20,10 @@ constexpr int64_t kWorkBudget = 65536;
 
 constexpr uint32_t kFaultWords = 5;  // LO, HI, GET, PUT, SIZE
 constexpr uint64_t kSmallPage = 4096;
+// For this long after memory was taken away nothing is pinned. VFIO asks again at most ten times
+// for a page that was pinned anew while it unmaps, and then stops the host; a guest must not win
+// that race eleven times.
+constexpr uint32_t kQuietUs = 1000;
 
 // [address, address + (4 KiB << log2)), aligned down, cut to the virtual address space.
 SyncRange Targeted(uint64_t address, uint32_t log2) {
@@ -38,8 +42,8 @@ SyncRange Targeted(uint64_t address, uint32_t log2) {
 Status VirtualMmu::Open() {
   context_.mutex.AssertHeld();
   // Guests choose the keys of the table of pins: its hash is seeded with what they do not know.
-  const uint64_t seed = context_.gpu.host().NowNs() * 0x9e3779b97f4a7c15u ^
-                        reinterpret_cast<uintptr_t>(this);
+  const uint64_t seed =
+      context_.gpu.host().NowNs() * 0x9e3779b97f4a7c15u ^ reinterpret_cast<uintptr_t>(this);
   TS_TRY(pins_, base::MakeUnique<PinTable>(context_.host, seed));
   TS_TRY(shadow_, ShadowMemory::Create(context_.gpu.host(), context_.partition, context_.memory,
                                        *pins_, context_.gpu, context_.memory_counter));
@@ -69,7 +73,8 @@ void VirtualMmu::Reset() {
   faults_[1] = FaultBuffer();
 }
 
-// ---- spaces and pages ----------------------------------------------------------------------------
+// ---- spaces and pages
+// ----------------------------------------------------------------------------
 
 base::Result<ShadowSpace*> VirtualMmu::AcquireSpace(GuestAddress root) {
   context_.mutex.AssertHeld();
@@ -89,6 +94,7 @@ void VirtualMmu::ReleaseSpace(ShadowSpace* space) {
 base::Result<base::Hpa> VirtualMmu::PinPage(base::Gpa page) {
   context_.mutex.AssertHeld();
   uint64_t dma = PinTable::kNoDma;
+  WaitUntilUnmapIsOver();
   pins_->Acquire(page, 1, &dma, 1);
   if (dma == PinTable::kNoDma) return Status::kFault;
   return base::Hpa(dma);
@@ -107,6 +113,11 @@ void VirtualMmu::Flush() {
 void VirtualMmu::Unmap(uint64_t start, uint64_t length) {
   context_.mutex.AssertHeld();
   shadow_->Unmap(start, length);
+  quiet_until_ns_ = context_.gpu.host().NowNs() + kQuietUs * 1000;
+}
+
+void VirtualMmu::WaitUntilUnmapIsOver() {
+  if (context_.gpu.host().NowNs() < quiet_until_ns_) context_.gpu.host().SleepUs(kQuietUs);
 }
 
 bool VirtualMmu::AnyPinned(uint64_t start, uint64_t length) const {
@@ -114,7 +125,8 @@ bool VirtualMmu::AnyPinned(uint64_t start, uint64_t length) const {
   return pins_.get() != nullptr && pins_->AnyPinned(start, length);
 }
 
-// ---- invalidate ----------------------------------------------------------------------------------
+// ---- invalidate
+// ----------------------------------------------------------------------------------
 
 void VirtualMmu::Start(bool all_spaces, GuestAddress root, const SyncRange& range) {
   shadow_->set_pin_batch(context_.gpu.pin_batch());
@@ -130,6 +142,7 @@ void VirtualMmu::Start(bool all_spaces, GuestAddress root, const SyncRange& rang
 // True: there is more to do.
 bool VirtualMmu::RunSlice(int64_t units) {
   if (!busy_) return false;
+  WaitUntilUnmapIsOver();
   SyncBudget budget{units};
   bool more = false;
   shadow_->ForEachSpace([&](ShadowSpace& space) { more = !space.Continue(budget) || more; });
@@ -196,16 +209,16 @@ void VirtualMmu::MemOp(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
   SyncRange range;
   if (targeted) {
     const host::MemOpA target(a);
-    range = Targeted(uint64_t{a & host::MemOpA::TlbInvalidateTargetAddrLo::kMask} |
-                         uint64_t{b} << 32,
-                     target.Get<host::MemOpA::TlbInvalidateInvalidationSize>());
+    range =
+        Targeted(uint64_t{a & host::MemOpA::TlbInvalidateTargetAddrLo::kMask} | uint64_t{b} << 32,
+                 target.Get<host::MemOpA::TlbInvalidateInvalidationSize>());
   }
-  const bool all =
-      pdb.Get<host::MemOpC::TlbInvalidatePdb>() == host::MemOpC::kTlbInvalidatePdbAll;
+  const bool all = pdb.Get<host::MemOpC::TlbInvalidatePdb>() == host::MemOpC::kTlbInvalidatePdbAll;
   Start(all, root, range);
 }
 
-// ---- registers -----------------------------------------------------------------------------------
+// ---- registers
+// -----------------------------------------------------------------------------------
 
 uint32_t VirtualMmu::Read(uint32_t offset) const {
   context_.mutex.AssertHeld();
@@ -290,7 +303,8 @@ uint32_t VirtualMmu::FaultStatus() const {
   return status.raw();
 }
 
-// ---- faults --------------------------------------------------------------------------------------
+// ---- faults
+// --------------------------------------------------------------------------------------
 
 void VirtualMmu::PushFault(const std::array<uint32_t, kFaultPacketWords>& packet) {
   context_.mutex.AssertHeld();
@@ -328,7 +342,8 @@ void VirtualMmu::PushOverflow() {
   context_.tree.Latch(NV_CTRL_VECTOR_FAULT_NON_REPLAYABLE_ERROR);
 }
 
-// ---- figures -------------------------------------------------------------------------------------
+// ---- figures
+// -------------------------------------------------------------------------------------
 
 bool VirtualMmu::busy() const {
   context_.mutex.AssertHeld();

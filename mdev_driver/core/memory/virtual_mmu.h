@@ -74,16 +74,18 @@ class VirtualMmu {
       TS_REQUIRES(context_.mutex);
   bool RunSlice(int64_t budget) TS_REQUIRES(context_.mutex);
   void WriteInvalidate(uint32_t value) TS_REQUIRES(context_.mutex);
-  void WriteFaultBuffer(uint32_t index, uint32_t word, uint32_t value)
-      TS_REQUIRES(context_.mutex);
+  void WriteFaultBuffer(uint32_t index, uint32_t word, uint32_t value) TS_REQUIRES(context_.mutex);
   uint32_t ReadFaultBuffer(uint32_t index, uint32_t word) const TS_REQUIRES(context_.mutex);
   uint32_t FaultStatus() const TS_REQUIRES(context_.mutex);
   void ReportLimit() TS_REQUIRES(context_.mutex);
+  void WaitUntilUnmapIsOver() TS_REQUIRES(context_.mutex);
 
   VgpuContext& context_;
   base::UniquePtr<PinTable> pins_ TS_GUARDED_BY(context_.mutex);
   base::UniquePtr<ShadowMemory> shadow_ TS_GUARDED_BY(context_.mutex);
   bool busy_ TS_GUARDED_BY(context_.mutex) = false;
+
+  uint64_t quiet_until_ns_ TS_GUARDED_BY(context_.mutex) = 0;
 
   uint32_t vaddr_ TS_GUARDED_BY(context_.mutex) = 0;
   uint32_t upper_vaddr_ TS_GUARDED_BY(context_.mutex) = 0;

@@ -72,7 +72,8 @@ bool PhysicalGpu::PreemptPending(base::FunctionId function) {
   return Preempt(host_.Read32(Preempt::Offset())).Test<Preempt::Pending>();
 }
 
-// ---- RunlistHost: for policies, mutex held -------------------------------------------------------
+// ---- RunlistHost: for policies, mutex held
+// -------------------------------------------------------
 
 std::span<const uint8_t> PhysicalGpu::Runnable(base::RunlistId runlist) {
   mutex_.AssertHeld();

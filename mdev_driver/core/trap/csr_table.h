@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //
-// Which BAR0 register of a vGPU is served how. The table is the whole truth: what is not in it reads
-// 0 and drops writes.
+// Which BAR0 register of a vGPU is served how. The table is the whole truth: what is not in it
+// reads 0 and drops writes.
 #pragma once
 
 #include <cstdint>
@@ -17,24 +17,24 @@ enum class CsrKind : uint8_t {
 
 enum class CsrPart : uint8_t {
   kNone,
-  kIdentity,   // constants that differ for a vGPU
+  kIdentity,  // constants that differ for a vGPU
   kPmc,
-  kTree,       // interrupt tree
-  kFifo,       // PFIFO
-  kChannel,    // PCCSR
+  kTree,     // interrupt tree
+  kFifo,     // PFIFO
+  kChannel,  // PCCSR
   kPbdma,
-  kMmu,        // invalidate, fault buffers
-  kCopy,       // LCE interrupts
+  kMmu,   // invalidate, fault buffers
+  kCopy,  // LCE interrupts
   kDoorbell,
-  kTime,       // FUNCTION_TIME
-  kConfig,     // config space mirror
+  kTime,    // FUNCTION_TIME
+  kConfig,  // config space mirror
   kPramin,
-  kMsix,       // table and PBA
+  kMsix,  // table and PBA
 };
 
 struct CsrRange {
-  uint32_t first;   // byte offset, multiple of 4
-  uint32_t bytes;   // multiple of 4
+  uint32_t first;  // byte offset, multiple of 4
+  uint32_t bytes;  // multiple of 4
   CsrKind kind;
   CsrPart part;
   uint16_t slot;        // kStored: its first word

@@ -55,16 +55,16 @@ PciConfig::PciConfig(uint64_t bar1_bytes, uint64_t bar3_bytes, uint16_t subsyste
 
 void PciConfig::DefineCapabilities() {
   Define(TS104_PCI_CAP_PM, 2, kIdPm | TS104_PCI_CAP_MSI << 8, 0);
-  Define(TS104_PCI_CAP_PM + 2, 2, 0x0003, 0);         // version 3
-  Define(TS104_PCI_CAP_PM + 4, 2, 0x0008, 0x0003);    // NO_SOFT_RESET; power state
+  Define(TS104_PCI_CAP_PM + 2, 2, 0x0003, 0);       // version 3
+  Define(TS104_PCI_CAP_PM + 4, 2, 0x0008, 0x0003);  // NO_SOFT_RESET; power state
   Define(TS104_PCI_CAP_MSI, 2, kIdMsi | TS104_PCI_CAP_PCIE << 8, 0);
-  Define(TS104_PCI_CAP_MSI + 2, 2, 0x0080, 0x0001);   // 64 bit, one message; ENABLE
+  Define(TS104_PCI_CAP_MSI + 2, 2, 0x0080, 0x0001);  // 64 bit, one message; ENABLE
   Define(TS104_PCI_CAP_MSI + 4, 4, 0, 0xfffffffc);
   Define(TS104_PCI_CAP_MSI + 8, 4, 0, 0xffffffff);
   Define(TS104_PCI_CAP_MSI + 12, 2, 0, 0xffff);
   Define(TS104_PCI_CAP_PCIE, 2, kIdPcie | TS104_PCI_CAP_MSIX << 8, 0);
-  Define(TS104_PCI_CAP_PCIE + 2, 2, 0x0002, 0);       // version 2, endpoint
-  Define(TS104_PCI_CAP_PCIE + 4, 4, 0x10008000, 0);   // FLR, role-based errors
+  Define(TS104_PCI_CAP_PCIE + 2, 2, 0x0002, 0);      // version 2, endpoint
+  Define(TS104_PCI_CAP_PCIE + 4, 4, 0x10008000, 0);  // FLR, role-based errors
   Define(kDeviceControl, 2, 0x0810, 0x7fff);
   Define(TS104_PCI_CAP_PCIE + 12, 4, 0x00000011, 0);  // link: 2.5 GT/s, x1
   Define(TS104_PCI_CAP_PCIE + 18, 2, 0x0011, 0);

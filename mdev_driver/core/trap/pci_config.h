@@ -12,7 +12,7 @@ namespace turnstile {
 // Guarded by the vGPU's mutex.
 class PciConfig {
  public:
-  static constexpr size_t kSize = 256;        // what exists
+  static constexpr size_t kSize = 256;           // what exists
   static constexpr uint64_t kRegionSize = 4096;  // extended space reads 0
 
   // What a write asks for beyond the bytes.

@@ -93,12 +93,12 @@ void Vgpu::WritePart(CsrPart part, uint32_t offset, uint32_t value) {
   }
 }
 
-// ---- identity ------------------------------------------------------------------------------------
+// ---- identity
+// ------------------------------------------------------------------------------------
 
 uint32_t Vgpu::ReadIdentity(uint32_t offset) const {
   switch (offset) {
-    case pmc::Boot1::Offset():
-      return pmc::Boot1().Set<pmc::Boot1::Vgpu>(pmc::Boot1::kVgpuPv).raw();
+    case pmc::Boot1::Offset(): return pmc::Boot1().Set<pmc::Boot1::Vgpu>(pmc::Boot1::kVgpuPv).raw();
     case ts104::ts104::VramSize::Offset():
       return static_cast<uint32_t>(context_.partition.vram_bytes / base::kMiB);
     case ts104::pfifo::Cfg1::Offset():
@@ -107,7 +107,8 @@ uint32_t Vgpu::ReadIdentity(uint32_t offset) const {
   }
 }
 
-// ---- PMC -----------------------------------------------------------------------------------------
+// ---- PMC
+// -----------------------------------------------------------------------------------------
 
 uint32_t Vgpu::ReadPmc(uint32_t offset) const {
   switch (offset) {
@@ -155,7 +156,8 @@ void Vgpu::WritePmcEnable(uint32_t value) {
   }
 }
 
-// ---- interrupt tree ------------------------------------------------------------------------------
+// ---- interrupt tree
+// ------------------------------------------------------------------------------
 
 uint32_t Vgpu::ReadTree(uint32_t offset) const {
   switch (offset) {
@@ -182,7 +184,8 @@ void Vgpu::WriteTree(uint32_t offset, uint32_t value) {
     case Config::Offset(0):
       channel_cfg_ =
           value & (Config::Mask::kMask | Config::SetBits::kMask | Config::PendingEnable::kMask);
-      context_.gpu.SetPendingEnable(context_.partition, Config(value).Test<Config::PendingEnable>());
+      context_.gpu.SetPendingEnable(context_.partition,
+                                    Config(value).Test<Config::PendingEnable>());
       return;
     default: break;
   }
@@ -196,7 +199,8 @@ void Vgpu::WriteTree(uint32_t offset, uint32_t value) {
   }
 }
 
-// ---- copy engine interrupts ----------------------------------------------------------------------
+// ---- copy engine interrupts
+// ----------------------------------------------------------------------
 
 uint32_t Vgpu::ReadLce(uint32_t offset) const {
   const uint32_t index = (offset - ce::LceStatus::Offset(0)) / kLceStride;
@@ -226,7 +230,8 @@ void Vgpu::UpdateLce(uint32_t index) {
   context_.tree.SetPmcBit(0, bit, level);
 }
 
-// ---- time ----------------------------------------------------------------------------------------
+// ---- time
+// ----------------------------------------------------------------------------------------
 
 uint32_t Vgpu::ReadUsermode(uint32_t offset) const {
   const uint32_t in_window = offset % NV_FUNC_USERMODE_SIZE;
@@ -240,13 +245,14 @@ uint32_t Vgpu::ReadTime(uint32_t offset) {
   if (index % kNumFunctions != 0) return 0;
   if (offset != Low::Offset(index)) return time_high_;
   const uint32_t runlist = index / kNumFunctions;
-  const uint64_t time = context_.gpu.FunctionTime(context_.partition.function, runlist) -
-                        time_base_[runlist];
+  const uint64_t time =
+      context_.gpu.FunctionTime(context_.partition.function, runlist) - time_base_[runlist];
   time_high_ = static_cast<uint32_t>(time >> 32);
   return static_cast<uint32_t>(time);
 }
 
-// ---- PRAMIN --------------------------------------------------------------------------------------
+// ---- PRAMIN
+// --------------------------------------------------------------------------------------
 
 bool Vgpu::PraminAddress(uint32_t offset, GuestAddress* at) const {
   using Window = ts104::pbus::Bar0Window;

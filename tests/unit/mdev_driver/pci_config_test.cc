@@ -30,9 +30,9 @@ TEST_F(PciConfigTest, CapabilityListIsThatOfTheRegisterMap) {
 
 TEST_F(PciConfigTest, BarsAreSizedByAllOnes) {
   for (uint64_t bar = 0x10; bar <= 0x24; bar += 4) config_.Write(bar, 0xffffffff, 4);
-  EXPECT_EQ(config_.Read(0x10, 4), 0xff000000u);            // BAR0 16 MiB
-  EXPECT_EQ(config_.Read(0x14, 8), 0xfffffffff800000cu);    // BAR1 128 MiB, 64 bit
-  EXPECT_EQ(config_.Read(0x1c, 8), 0xffffffffffff000cu);    // BAR3 64 KiB, 64 bit
+  EXPECT_EQ(config_.Read(0x10, 4), 0xff000000u);          // BAR0 16 MiB
+  EXPECT_EQ(config_.Read(0x14, 8), 0xfffffffff800000cu);  // BAR1 128 MiB, 64 bit
+  EXPECT_EQ(config_.Read(0x1c, 8), 0xffffffffffff000cu);  // BAR3 64 KiB, 64 bit
   EXPECT_EQ(config_.Read(0x24, 4), 0u);
 }
 

@@ -46,9 +46,7 @@ TEST(RunlistParserTest, KeepsIdsAndTimeslice) {
   EXPECT_EQ(parsed.list.entries(), 3u);
 }
 
-TEST(RunlistParserTest, EmptyListIsGood) {
-  EXPECT_EQ(Parse({}).status, base::Status::kOk);
-}
+TEST(RunlistParserTest, EmptyListIsGood) { EXPECT_EQ(Parse({}).status, base::Status::kOk); }
 
 TEST(RunlistParserTest, ListEndsBeforeTheBadTsg) {
   const Parsed parsed = Parse({Tsg(1, 1), Chan(1), Tsg(2, 2), Chan(2), Chan(1)});
@@ -73,8 +71,7 @@ TEST(RunlistParserTest, ChannelOutsideATsgIsBad) {
 }
 
 TEST(RunlistParserTest, HeaderInsideATsgIsBad) {
-  EXPECT_EQ(Parse({Tsg(1, 2), Chan(1), Tsg(2, 1), Chan(2)}).status,
-            base::Status::kInvalidArgument);
+  EXPECT_EQ(Parse({Tsg(1, 2), Chan(1), Tsg(2, 1), Chan(2)}).status, base::Status::kInvalidArgument);
 }
 
 TEST(RunlistParserTest, ForeignIdsAreBad) {
