@@ -32,6 +32,8 @@ class Registers {
   uint32_t ReadTs104(uint32_t base, uint32_t index, uint32_t stored);
   uint32_t FunctionTime(uint32_t index);
   uint32_t EngineStatus(uint32_t engine) const;
+  uint32_t SchedStatus() const;
+  uint32_t RunlistInfo(uint32_t runlist) const;
   uint32_t DeviceInfo(uint32_t index) const;
 
   // Writes, by unit; registers_write.cc.

@@ -118,6 +118,33 @@ uint32_t Registers::EngineStatus(uint32_t engine) const {
          TS104_SET(NV_PFIFO_ENGINE_STATUS_ENGINE, status.engine_busy[SlotOf(engine)]);
 }
 
+uint32_t Registers::SchedStatus() const {
+  bool switching = false;
+  bool fetching = false;
+  for (uint32_t r = 0; r < kRunlists; ++r) {
+    switching = switching || state_.status[r].ctx_status >= NV_PFIFO_ENGINE_STATUS_CTX_STATUS_LOAD;
+    fetching = fetching || state_.submit_pending[r];
+  }
+  return TS104_SET(NV_PFIFO_SCHED_STATUS_CHSW, switching) |
+         TS104_SET(NV_PFIFO_SCHED_STATUS_RUNLIST_FETCH, fetching);
+}
+
+uint32_t Registers::RunlistInfo(uint32_t runlist) const {
+  const RunlistStatus& status = state_.status[runlist];
+  const auto armed = [this, runlist](uint32_t offset) { return state_.Get(offset) >> runlist & 1; };
+  return TS104_SET(NV_PFIFO_RUNLIST_INFO_RUNLIST_IDLE_ARM,
+                   armed(NV_PFIFO_INTR_RUNLIST_IDLE_EN_SET)) |
+         TS104_SET(NV_PFIFO_RUNLIST_INFO_RUNLIST_ACQUIRE_ARM,
+                   armed(NV_PFIFO_INTR_RUNLIST_ACQUIRE_EN_SET)) |
+         TS104_SET(NV_PFIFO_RUNLIST_INFO_RL_AND_ENG_IDLE_ARM,
+                   armed(NV_PFIFO_INTR_RUNLIST_AND_ENG_IDLE_EN_SET)) |
+         TS104_SET(NV_PFIFO_RUNLIST_INFO_RL_ACQUIRE_AND_ENG_IDLE_ARM,
+                   armed(NV_PFIFO_INTR_RUNLIST_ACQUIRE_AND_ENG_IDLE_EN_SET)) |
+         TS104_SET(NV_PFIFO_RUNLIST_INFO_ENG_IDLE, status.engines_idle) |
+         TS104_SET(NV_PFIFO_RUNLIST_INFO_RUNLIST_IDLE, status.runlist_idle) |
+         TS104_SET(NV_PFIFO_RUNLIST_INFO_ACQUIRE_STILL_PENDING, status.acquire_pending);
+}
+
 uint32_t Registers::ReadPfifo(uint32_t base, uint32_t index, uint32_t stored) const {
   const auto flags = [](const std::array<bool, kRunlists>& bits) {
     uint32_t value = 0;
@@ -132,14 +159,7 @@ uint32_t Registers::ReadPfifo(uint32_t base, uint32_t index, uint32_t stored) co
     case NV_PFIFO_RUNLIST_PREEMPT: return flags(state_.preempt_pending);
     case NV_PFIFO_RUNLIST_SUBMIT_INFO(0):
       return stored | TS104_SET(NV_PFIFO_RUNLIST_SUBMIT_INFO_PENDING, state_.submit_pending[index]);
-    case NV_PFIFO_SCHED_STATUS: {
-      bool switching = false;
-      for (const RunlistStatus& status : state_.status) {
-        switching = switching || status.ctx_status >= NV_PFIFO_ENGINE_STATUS_CTX_STATUS_LOAD;
-      }
-      return TS104_SET(NV_PFIFO_SCHED_STATUS_CHSW, switching) |
-             TS104_SET(NV_PFIFO_SCHED_STATUS_RUNLIST_FETCH, flags(state_.submit_pending) != 0);
-    }
+    case NV_PFIFO_SCHED_STATUS: return SchedStatus();
     case NV_PFIFO_ENGINE_STATUS(0): return EngineStatus(index);
     case NV_PFIFO_ENGINE_STATUS_INST(0): {
       const RunlistStatus& status = state_.status[kEngineTable[index].runlist];
@@ -165,21 +185,7 @@ uint32_t Registers::ReadPfifo(uint32_t base, uint32_t index, uint32_t stored) co
           base == NV_PFIFO_PBDMA_STATUS_USERD(0) ? NV_RAMFC_USERD : NV_RAMFC_USERD_HI;
       return state_.status[index].ramfc[word / 4];
     }
-    case NV_PFIFO_RUNLIST_INFO(0): {
-      const RunlistStatus& status = state_.status[index];
-      const auto armed = [this, index](uint32_t offset) { return state_.Get(offset) >> index & 1; };
-      return TS104_SET(NV_PFIFO_RUNLIST_INFO_RUNLIST_IDLE_ARM,
-                       armed(NV_PFIFO_INTR_RUNLIST_IDLE_EN_SET)) |
-             TS104_SET(NV_PFIFO_RUNLIST_INFO_RUNLIST_ACQUIRE_ARM,
-                       armed(NV_PFIFO_INTR_RUNLIST_ACQUIRE_EN_SET)) |
-             TS104_SET(NV_PFIFO_RUNLIST_INFO_RL_AND_ENG_IDLE_ARM,
-                       armed(NV_PFIFO_INTR_RUNLIST_AND_ENG_IDLE_EN_SET)) |
-             TS104_SET(NV_PFIFO_RUNLIST_INFO_RL_ACQUIRE_AND_ENG_IDLE_ARM,
-                       armed(NV_PFIFO_INTR_RUNLIST_ACQUIRE_AND_ENG_IDLE_EN_SET)) |
-             TS104_SET(NV_PFIFO_RUNLIST_INFO_ENG_IDLE, status.engines_idle) |
-             TS104_SET(NV_PFIFO_RUNLIST_INFO_RUNLIST_IDLE, status.runlist_idle) |
-             TS104_SET(NV_PFIFO_RUNLIST_INFO_ACQUIRE_STILL_PENDING, status.acquire_pending);
-    }
+    case NV_PFIFO_RUNLIST_INFO(0): return RunlistInfo(index);
     default: return stored;
   }
 }

@@ -56,6 +56,8 @@ void Worker::RunUntil(uint64_t end, bool paced) {
     }
     if (due > end || due == kNever) return;
     if (which == kRunlists) {
+      // A request that is noticed late counts from now: the host was slow, not the model.
+      if (paced && state_.Now() > due + kLagToleranceNs) due = state_.Now();
       machine_.time = std::max(machine_.time, due);
       HandleRequests();
       continue;

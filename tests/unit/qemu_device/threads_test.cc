@@ -165,9 +165,13 @@ TEST(Threads, ResetFromManyThreadsLeavesNothing) {
   for (uint32_t t = 0; t < 3; ++t) {
     threads.emplace_back([&gpu] {
       for (uint32_t i = 0; i < 3; ++i) {
-        gpu.MakeChannel(5, 0x1'0000);
-        gpu.Submit(1, 5, 0x9000);
+        // Registers only: VRAM belongs to the model while it is reset.
+        gpu.Write(NV_CTRL_VIRTUAL_CHANNEL_CFG(0), 0x80000fff);
+        gpu.Write(NV_PCCSR_CHANNEL_INST(5), 1u << 31 | 0x10);
+        gpu.Write(NV_PCCSR_CHANNEL(5), 1 << 10);
+        gpu.Write(NV_PFIFO_RUNLIST_SUBMIT(1), 2);
         gpu.Write(0x810090, 5 | 15 << 16);
+        gpu.Write(NV_PFB_PRI_MMU_INVALIDATE, 1u << 31 | 3);
         ts104_reset(gpu.get());
         gpu.Write(NV_PMC_ENABLE, ~(1u << 8));
         gpu.Write(NV_PMC_ENABLE, ~0u);
@@ -177,7 +181,7 @@ TEST(Threads, ResetFromManyThreadsLeavesNothing) {
   for (std::thread& thread : threads) thread.join();
   ts104_reset(gpu.get());
   EXPECT_EQ(gpu.Read(NV_PCCSR_CHANNEL_INST(5)), 0u);
-  EXPECT_EQ(gpu.Peek(0x9000), 0u);
+  EXPECT_EQ(gpu.Read(NV_PFB_PRI_MMU_INVALIDATE), 0u);
 }
 
 TEST(Threads, StopKeepsPendingWorkForTheNextStart) {
