@@ -204,7 +204,8 @@ void ts_vgpu_set_irq_mode(struct ts_vgpu* vgpu, enum ts_irq_mode mode);
 struct ts_counters {
   uint64_t csr_reads; /* trapped BAR0 reads, words */
   uint64_t csr_writes;
-  uint64_t csr_exits_total; /* region accesses that trapped, BAR0 and BAR3 */
+  uint64_t csr_exits_total;         /* region accesses that trapped, BAR0 and BAR3 */
+  uint64_t interrupt_tree_accesses; /* of csr_reads and csr_writes: what interrupts cost */
   uint64_t config_accesses;
   uint64_t invalidates; /* TLB invalidates carried out for the guest */
   uint64_t mem_ops;     /* of them, MEM_OP methods emulated */

@@ -320,6 +320,7 @@ void Vgpu::Counters(ts_counters* out) {
   out->csr_reads = context_.figures.csr_reads;
   out->csr_writes = context_.figures.csr_writes;
   out->csr_exits_total = context_.figures.csr_exits;
+  out->interrupt_tree_accesses = context_.figures.tree_accesses;
   out->config_accesses = context_.figures.config_accesses;
   out->invalidates = context_.figures.invalidates;
   out->mem_ops = context_.figures.mem_ops;

@@ -19,6 +19,7 @@ struct VgpuFigures {
   uint64_t csr_reads = 0;
   uint64_t csr_writes = 0;
   uint64_t csr_exits = 0;
+  uint64_t tree_accesses = 0;
   uint64_t config_accesses = 0;
   uint64_t invalidates = 0;
   uint64_t mem_ops = 0;

@@ -95,10 +95,14 @@ struct Bench {
 
 // The table lookup alone, over registers from its beginning to its end.
 void CsrDecode(benchmark::State& state) {
-  static constexpr uint32_t kOffsets[] = {NV_PMC_BOOT_0,        NV_PFIFO_INTR_0,
-                                          NV_PPBDMA_INTR_0(1),  NV_PFB_PRI_MMU_INVALIDATE,
-                                          NV_PCCSR_CHANNEL(77), NV_CTRL_LEAF(0),
-                                          0x12340,              NV_CTRL_LEAF_EN_CLEAR(3)};
+  static constexpr uint32_t kOffsets[] = {NV_PMC_BOOT_0,
+                                          NV_PFIFO_INTR_0,
+                                          NV_PPBDMA_INTR_0(1),
+                                          NV_PFB_PRI_MMU_INVALIDATE,
+                                          NV_PCCSR_CHANNEL(77),
+                                          NV_CTRL_LEAF(0),
+                                          0x12340,
+                                          NV_CTRL_LEAF_EN_CLEAR(3)};
   size_t i = 0;
   for (auto _ : state) benchmark::DoNotOptimize(turnstile::FindCsr(kOffsets[i++ % 8]));
 }
@@ -121,8 +125,8 @@ void ShadowUpdate(benchmark::State& state) {
   for (auto _ : state) {
     flip ^= 1;
     for (int64_t i = 0; i < state.range(0); ++i) {
-      vgpu.Set64(kTable + static_cast<uint64_t>(i) * 8, 0x5 | (static_cast<uint64_t>(i) + 512 * flip)
-                                                                  << 8);
+      vgpu.Set64(kTable + static_cast<uint64_t>(i) * 8,
+                 0x5 | (static_cast<uint64_t>(i) + 512 * flip) << 8);
     }
     vgpu.Write(NV_PFB_PRI_MMU_INVALIDATE, 1u << 31 | 0x3);
   }
@@ -130,8 +134,8 @@ void ShadowUpdate(benchmark::State& state) {
 }
 BENCHMARK(ShadowUpdate)->ArgsProduct({{1, 16, 512}, {1, 16}});
 
-// A guest's submit under best effort: its list is read and checked, the hardware's list is made anew
-// from the lists of all.
+// A guest's submit under best effort: its list is read and checked, the hardware's list is made
+// anew from the lists of all.
 void RunlistRebuild(benchmark::State& state) {
   Bench bench(state.range(0));
   BenchVgpu& vgpu = *bench.vgpus.back();

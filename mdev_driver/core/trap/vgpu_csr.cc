@@ -52,7 +52,7 @@ uint32_t Vgpu::ReadPart(CsrPart part, uint32_t offset) {
     case CsrPart::kNone: return 0;
     case CsrPart::kIdentity: return ReadIdentity(offset);
     case CsrPart::kPmc: return ReadPmc(offset);
-    case CsrPart::kTree: return ReadTree(offset);
+    case CsrPart::kTree: ++context_.figures.tree_accesses; return ReadTree(offset);
     case CsrPart::kFifo: return fifo_.ReadFifo(offset);
     case CsrPart::kChannel: return fifo_.ReadChannel(offset);
     case CsrPart::kPbdma: return fifo_.ReadPbdma(offset);
@@ -75,7 +75,10 @@ void Vgpu::WritePart(CsrPart part, uint32_t offset, uint32_t value) {
     case CsrPart::kTime:
     case CsrPart::kConfig: return;
     case CsrPart::kPmc: WritePmc(offset, value); return;
-    case CsrPart::kTree: WriteTree(offset, value); return;
+    case CsrPart::kTree:
+      ++context_.figures.tree_accesses;
+      WriteTree(offset, value);
+      return;
     case CsrPart::kFifo: fifo_.WriteFifo(offset, value); return;
     case CsrPart::kChannel: fifo_.WriteChannel(offset, value); return;
     case CsrPart::kPbdma: fifo_.WritePbdma(offset, value); return;
