@@ -65,8 +65,9 @@ const struct attribute_group *tsl_gpu_groups[] = { &tsl_gpu_group, NULL };
 /* All figures, in the order in which debugfs prints them. */
 const struct tsl_counter tsl_counters[] = {
 	TSL_COUNTER(csr_exits_total),	 TSL_COUNTER(csr_reads),
-	TSL_COUNTER(csr_writes),	 TSL_COUNTER(config_accesses),
-	TSL_COUNTER(submissions),	 TSL_COUNTER(interrupts_injected),
+	TSL_COUNTER(csr_writes),	 TSL_COUNTER(interrupt_tree_accesses),
+	TSL_COUNTER(config_accesses),	 TSL_COUNTER(submissions),
+	TSL_COUNTER(interrupts_injected),
 	TSL_COUNTER(gpu_time_ns),	 TSL_COUNTER(pages_pinned),
 	TSL_COUNTER(pages_pinned_total), TSL_COUNTER(pin_calls),
 	TSL_COUNTER(invalidates),	 TSL_COUNTER(mem_ops),

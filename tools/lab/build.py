@@ -309,26 +309,30 @@ def opened(lab, cache):
 
 
 def _seed(cache, top):
-    """Starts `top` as a copy of the latest build, if there is one."""
+    """Starts `top` as a copy of the latest build that nobody is working on, if there is one."""
     partial = top.with_name(top.name + ".partial")
     cache_module.remove_tree(partial)
-    older = [path for path in cache.top.glob("build-*") if path.suffix != ".partial" and path.is_dir()]
-    if older:
-        latest = max(older, key=lambda path: path.stat().st_mtime)
-        subprocess.run(["cp", "-a", "--reflink=auto", str(latest), str(partial)], check=True)
+    for older in _builds(cache):
+        with cache.try_lock(older.name) as held:
+            if not held:
+                continue
+            subprocess.run(["cp", "-a", "--reflink=auto", str(older), str(partial)], check=True)
+            break
     else:
         for name in ("src", "out", "product"):
             (partial / name).mkdir(parents=True)
     partial.rename(top)
 
 
+def _builds(cache):
+    """All builds, the one used last first."""
+    found = [p for p in cache.top.glob("build-*") if p.suffix != ".partial" and p.is_dir()]
+    return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)
+
+
 def _discard_old(cache, keep, count=4):
     """Keeps the latest builds; one in use by another lab stays whatever its age."""
-    builds = sorted(
-        (path for path in cache.top.glob("build-*") if path.is_dir() and path != keep),
-        key=lambda path: path.stat().st_mtime,
-        reverse=True,
-    )
+    builds = [path for path in _builds(cache) if path != keep]
     for path in builds[count - 1 :]:
         try:
             with open(path / "in-use", "w", encoding="utf-8") as stream:

@@ -66,6 +66,16 @@ class Cache:
                 fcntl.flock(stream, fcntl.LOCK_EX)
             yield
 
+    @contextlib.contextmanager
+    def try_lock(self, name):
+        """Like lock(), but does not wait: yields whether it is held."""
+        with open(self.top / "locks" / name, "w", encoding="utf-8") as stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                yield True
+            except BlockingIOError:
+                yield False
+
     def path(self, name, key):
         """Where the finished directory is or will be."""
         return self.top / f"{name}-{key}"
