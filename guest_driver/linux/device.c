@@ -9,7 +9,6 @@
 #include <linux/module.h>
 
 #include <drm/drm_drv.h>
-#include <drm/drm_print.h>
 
 #include "ts104_drv.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Interrupts: six MSI-X vectors, else one MSI, else INTx. The core acknowledges, and in the threaded
- * half finds out whose error it was; here waiters are woken.
+ * Interrupts: six MSI-X vectors, else one MSI, else INTx. The core acknowledges, and in the
+ * threaded half finds out whose error it was; here waiters are woken.
  */
 #include <linux/interrupt.h>
 
