@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 #include "base/runtime_abi.h"
@@ -15,6 +16,8 @@ constexpr uint64_t kGuestDmaStride = uint64_t{1} << 32;
 
 // The one whose clock ts_host_now_ns and ts_host_sleep_us mean: the GPU made last.
 ts_host_gpu* current = nullptr;
+
+using Guard = std::lock_guard<std::recursive_mutex>;
 
 }  // namespace
 
@@ -35,6 +38,7 @@ void ts_host_gpu::Write32(uint32_t offset, uint32_t value) {
 }
 
 uint8_t* ts_host_gpu::Translate(uint64_t address, uint64_t length) {
+  const Guard guard(lock);
   auto found = dma.upper_bound(address);
   if (found != dma.begin()) {
     --found;
@@ -54,15 +58,21 @@ uint8_t* ts_host_gpu::Translate(uint64_t address, uint64_t length) {
 }
 
 void ts_host_gpu::RunWork() {
-  while (!queued.empty() || gpu_work_queued) {
-    if (gpu_work_queued) {
-      gpu_work_queued = false;
-      ts_gpu_work(core);
+  for (;;) {
+    ts_vgpu* vgpu = nullptr;
+    bool gpu_work = false;
+    {
+      const Guard guard(lock);
+      gpu_work = std::exchange(gpu_work_queued, false);
+      if (!queued.empty()) {
+        vgpu = (*queued.begin())->core;
+        queued.erase(queued.begin());
+      } else if (!gpu_work) {
+        return;
+      }
     }
-    if (queued.empty()) continue;
-    ts_host_vgpu* vgpu = *queued.begin();
-    queued.erase(queued.begin());
-    if (vgpu->core != nullptr) ts_vgpu_work(vgpu->core);
+    if (gpu_work) ts_gpu_work(core);
+    if (vgpu != nullptr) ts_vgpu_work(vgpu);
   }
 }
 
@@ -102,6 +112,7 @@ uint32_t ts_host_vgpu::TakeMsix() { return std::exchange(msix, 0); }
 extern "C" {
 
 int ts_host_dma_alloc(ts_host_gpu* gpu, size_t size, ts_host_dma* out) {
+  const Guard guard(gpu->lock);
   if (gpu->dma_allocations_left == 0) return -12;
   --gpu->dma_allocations_left;
   static uint64_t next = uint64_t{1} << 32;
@@ -116,6 +127,7 @@ int ts_host_dma_alloc(ts_host_gpu* gpu, size_t size, ts_host_dma* out) {
 }
 
 void ts_host_dma_free(ts_host_gpu* gpu, size_t size, const ts_host_dma* memory) {
+  const Guard guard(gpu->lock);
   gpu->dma.erase(memory->dma);
   gpu->dma_bytes -= size;
 }
@@ -136,6 +148,7 @@ void ts_host_vram_clear(ts_host_gpu* gpu, uint64_t offset, uint64_t length) {
 }
 
 uint32_t ts_host_pin(ts_host_vgpu* vgpu, uint64_t gpa, uint32_t count, uint64_t* dma) {
+  const Guard guard(vgpu->gpu.lock);
   vgpu->pin_calls.emplace_back(gpa, count);
   for (uint32_t i = 0; i < count; ++i) {
     const uint64_t page = gpa / kPage + i;
@@ -148,6 +161,7 @@ uint32_t ts_host_pin(ts_host_vgpu* vgpu, uint64_t gpa, uint32_t count, uint64_t*
 }
 
 void ts_host_unpin(ts_host_vgpu* vgpu, uint64_t gpa, uint32_t count, const uint64_t*) {
+  const Guard guard(vgpu->gpu.lock);
   if (vgpu->on_unpin) vgpu->on_unpin();
   vgpu->unpin_calls.emplace_back(gpa, count);
   for (uint32_t i = 0; i < count; ++i) {
@@ -172,20 +186,33 @@ int ts_host_guest_write(ts_host_vgpu* vgpu, uint64_t gpa, const void* buffer, si
 }
 
 void ts_host_signal_msix(ts_host_vgpu* vgpu, uint32_t vector) {
+  const Guard guard(vgpu->gpu.lock);
   vgpu->msix |= 1u << vector;
   ++vgpu->msix_count;
 }
-void ts_host_signal_msi(ts_host_vgpu* vgpu) { ++vgpu->msi_count; }
-void ts_host_set_intx(ts_host_vgpu* vgpu, bool level) { vgpu->intx = level; }
+void ts_host_signal_msi(ts_host_vgpu* vgpu) {
+  const Guard guard(vgpu->gpu.lock);
+  ++vgpu->msi_count;
+}
+void ts_host_set_intx(ts_host_vgpu* vgpu, bool level) {
+  const Guard guard(vgpu->gpu.lock);
+  vgpu->intx = level;
+}
 
-uint64_t ts_host_now_ns(void) { return current->now_ns; }
+uint64_t ts_host_now_ns(void) { return current->Now(); }
 void ts_host_sleep_us(uint32_t microseconds) { current->Sleep(uint64_t{microseconds} * 1000); }
-void ts_host_queue_vgpu_work(ts_host_vgpu* vgpu) { vgpu->gpu.queued.insert(vgpu); }
+void ts_host_queue_vgpu_work(ts_host_vgpu* vgpu) {
+  const Guard guard(vgpu->gpu.lock);
+  vgpu->gpu.queued.insert(vgpu);
+  vgpu->gpu.WorkQueued();
+}
 void ts_host_queue_gpu_work(ts_host_gpu* gpu) { gpu->gpu_work_queued = true; }
 void ts_host_arm_timer(ts_host_gpu* gpu, uint64_t delay_ns) { gpu->timer_ns = delay_ns; }
 
 void ts_host_log(ts_host_gpu* gpu, ts_host_vgpu*, ts_log_level, bool, const char* line) {
-  if (gpu != nullptr) gpu->log.emplace_back(line);
+  if (gpu == nullptr) return;
+  const Guard guard(gpu->lock);
+  gpu->log.emplace_back(line);
 }
 
 }  // extern "C"

@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
@@ -27,8 +28,11 @@ struct ts_host_gpu {
   virtual void Write32(uint32_t offset, uint32_t value);
   virtual uint8_t* vram() { return vram_.get(); }
   virtual uint64_t vram_bytes() const { return vram_bytes_; }
+  virtual uint64_t Now() { return now_ns; }
   // Time passes; the rig lets the model run.
   virtual void Sleep(uint64_t ns) { now_ns += ns; }
+  // Work was queued.
+  virtual void WorkQueued() {}
 
   // CPU address of what the device reaches at `dma`, null when the IOMMU lets it reach nothing
   // there. `length` stays inside a page.
@@ -38,6 +42,8 @@ struct ts_host_gpu {
   // Whether a line with this text was logged.
   bool Logged(const std::string& text) const;
 
+  // Guards the containers here and in the guests, for tests with threads.
+  std::recursive_mutex lock;
   uint64_t now_ns = 1'700'000'000'000'000'000;
   std::map<uint32_t, uint32_t> registers;
   std::vector<std::pair<uint32_t, uint32_t>> writes;

@@ -33,7 +33,7 @@ ModelGpu::ModelGpu(const RigConfig& config) : ts_host_gpu(0), vram_size_(config.
   ops.dma_write = [](void* self, uint64_t address, const void* buffer, uint64_t length) {
     return static_cast<ModelGpu*>(self)->Dma(address, const_cast<void*>(buffer), length, true);
   };
-  ops.now_ns = [](void* self) { return static_cast<ModelGpu*>(self)->now_ns; };
+  ops.now_ns = [](void* self) { return static_cast<ModelGpu*>(self)->Now(); };
   ops.irq = [](void* self, uint32_t msix, bool, bool) {
     if (msix != 0) static_cast<ModelGpu*>(self)->interrupt_ = true;
   };
@@ -70,8 +70,7 @@ void ModelGpu::Sleep(uint64_t ns) {
 void ModelGpu::Pump() {
   ts104_run_until(model_, now_ns);
   while (interrupt_ || !queued.empty() || gpu_work_queued) {
-    if (interrupt_) {
-      interrupt_ = false;
+    if (TakeInterrupt()) {
       if (ts_gpu_irq(core) == TS_IRQ_WAKE) ts_gpu_irq_thread(core);
     }
     RunWork();

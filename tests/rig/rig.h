@@ -4,6 +4,7 @@
 // thread, one clock that only moves when somebody waits: every run is the same.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -40,9 +41,13 @@ class ModelGpu : public ts_host_gpu {
   void WriteBar3(uint64_t offset, uint32_t value);
   // Delivers interrupts to the core and runs its work, until nothing is left. Not from inside the
   // core.
-  void Pump();
+  virtual void Pump();
   // Accesses of the device to memory that it was not given.
   uint64_t stray_accesses() const { return stray_accesses_; }
+
+ protected:
+  ts104_model* model() { return model_; }
+  bool TakeInterrupt() { return interrupt_.exchange(false); }
 
  private:
   int Dma(uint64_t address, void* buffer, uint64_t length, bool write);
@@ -50,8 +55,8 @@ class ModelGpu : public ts_host_gpu {
   uint64_t vram_size_;
   uint8_t* vram_memory_;
   ts104_model* model_ = nullptr;
-  bool interrupt_ = false;
-  uint64_t stray_accesses_ = 0;
+  std::atomic<bool> interrupt_{false};
+  std::atomic<uint64_t> stray_accesses_{0};
 };
 
 // A vGPU with an open user: the guest's hardware.
