@@ -303,8 +303,14 @@ std::vector<RunlistEntry> Runlist::FetchList(uint32_t base_lo, uint32_t base_hi,
   return entries;
 }
 
+// A request of `now` takes effect at the next event of a runlist that is behind the clock.
+void Runlist::TakeRequest(uint64_t now) {
+  const uint64_t at = phase_ == Phase::kIdle ? now : std::min(now, NextEvent());
+  now_ = std::max(now_, at);
+  wake_at_ = std::min(wake_at_, now_);
+}
+
 void Runlist::Submit(uint64_t now) {
-  now_ = std::max(now_, now);
   uint32_t sequence = 0;
   uint32_t submit = 0;
   uint32_t base_lo = 0;
@@ -325,7 +331,8 @@ void Runlist::Submit(uint64_t now) {
   const std::lock_guard lock(machine_.state.mutex);
   // Written again meanwhile: that submit replaces this one, and its request is on the way.
   if (sequence != machine_.state.submit_sequence[id_]) return;
-  Adopt(std::move(list), TS104_GET(NV_PFIFO_RUNLIST_SUBMIT_OFFSET, submit), now);
+  TakeRequest(now);
+  Adopt(std::move(list), TS104_GET(NV_PFIFO_RUNLIST_SUBMIT_OFFSET, submit));
   machine_.state.submit_pending[id_] = false;
   machine_.state.SetBits(NV_PFIFO_INTR_RUNLIST_EVENT, 1u << id_);
   if (bad) {
@@ -335,7 +342,7 @@ void Runlist::Submit(uint64_t now) {
   machine_.state.UpdateInterrupts();
 }
 
-void Runlist::Adopt(ParsedRunlist list, uint32_t offset, uint64_t now) {
+void Runlist::Adopt(ParsedRunlist list, uint32_t offset) {
   list_ = std::move(list.tsgs);
   cursor_ = 0;
   for (size_t i = 0; i < list_.size(); ++i) {
@@ -347,7 +354,6 @@ void Runlist::Adopt(ParsedRunlist list, uint32_t offset, uint64_t now) {
   for (const Tsg& tsg : list_) {
     for (const uint32_t chid : tsg.chids) machine_.state.channels[chid].runlist = id_;
   }
-  wake_at_ = std::min(wake_at_, now);
   recheck_ = true;
   if (phase_ == Phase::kIdle) return;
   const auto found = std::find_if(list_.begin(), list_.end(),
@@ -363,26 +369,23 @@ void Runlist::Adopt(ParsedRunlist list, uint32_t offset, uint64_t now) {
 }
 
 void Runlist::PreemptRunlist(uint64_t now) {
-  now_ = std::max(now_, now);
+  TakeRequest(now);
   preempt_pending_ = true;
   if (phase_ != Phase::kIdle) leave_reasons_ |= kLeavePreempt;
-  wake_at_ = std::min(wake_at_, now);
 }
 
 bool Runlist::PreemptTsg(uint32_t tsgid, uint64_t now) {
   if (phase_ == Phase::kIdle || loaded_.tsgid != tsgid) return false;
-  now_ = std::max(now_, now);
+  TakeRequest(now);
   const bool first = (leave_reasons_ & kLeaveTsgPreempt) == 0;
   leave_reasons_ |= kLeaveTsgPreempt;
-  wake_at_ = std::min(wake_at_, now);
   if (first) ++machine_.tsg_preempts;
   return true;
 }
 
 void Runlist::Wake(uint64_t now) {
-  now_ = std::max(now_, now);
+  TakeRequest(now);
   recheck_ = true;
-  wake_at_ = std::min(wake_at_, now);
 }
 
 void Runlist::ResetEngine(uint32_t engine_index, uint64_t now) {

@@ -81,7 +81,8 @@ class Runlist {
   void StopAccounting(uint64_t now);
   void SetSubmitInfo(bool valid, uint32_t tsgid, uint32_t offset);
   void CompletePreempt(bool was_loaded);
-  void Adopt(ParsedRunlist list, uint32_t offset, uint64_t now);
+  void TakeRequest(uint64_t now);
+  void Adopt(ParsedRunlist list, uint32_t offset);
   std::vector<RunlistEntry> FetchList(uint32_t base_lo, uint32_t base_hi, uint32_t length,
                                       bool& readable) const;
   // With the lock held:

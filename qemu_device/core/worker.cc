@@ -46,7 +46,8 @@ bool Worker::Lagged(Runlist& runlist, uint64_t due) {
 
 void Worker::RunUntil(uint64_t end, bool paced) {
   while (!interrupted_.load(std::memory_order_acquire)) {
-    uint64_t due = state_.request_time();
+    const uint64_t request = state_.request_time();
+    uint64_t due = request;
     uint32_t which = kRunlists;
     for (uint32_t r = 0; r < kRunlists; ++r) {
       const uint64_t event = runlists_[r]->NextEvent();
@@ -55,11 +56,10 @@ void Worker::RunUntil(uint64_t end, bool paced) {
       which = r;
     }
     if (due > end || due == kNever) return;
-    if (which == kRunlists) {
-      // A request that is noticed late counts from now: the host was slow, not the model.
-      if (paced && state_.Now() > due + kLagToleranceNs) due = state_.Now();
-      machine_.time = std::max(machine_.time, due);
-      HandleRequests();
+    // Software does not wait until a runlist that is behind has caught up: with the clock at its
+    // heels requests come first. Else all is done in order of time.
+    if (which == kRunlists || (paced && request <= end)) {
+      HandleRequests(paced ? NoticedAt(request) : request);
       continue;
     }
     Runlist& runlist = *runlists_[which];
@@ -68,6 +68,12 @@ void Worker::RunUntil(uint64_t end, bool paced) {
     const uint64_t horizon = std::min(end, EventsExcept(which));
     runlist.Run(machine_.time, std::max(horizon, machine_.time));
   }
+}
+
+// A request that is noticed late counts from now: the host was slow, not the model.
+uint64_t Worker::NoticedAt(uint64_t request) const {
+  const uint64_t now = state_.Now();
+  return now > request + kLagToleranceNs ? now : request;
 }
 
 void Worker::FireAlarm() {
@@ -86,8 +92,7 @@ void Worker::HandleInvalidate(const TlbInvalidate& what) {
   if (!state_.requests.invalidate.has_value()) state_.invalidate_pending = false;
 }
 
-void Worker::HandleRequests() {
-  const uint64_t now = machine_.time;
+void Worker::HandleRequests(uint64_t now) {
   Requests requests;
   {
     const std::lock_guard lock(state_.mutex);

@@ -34,7 +34,8 @@ class Worker {
   void Reset(bool everything);
 
  private:
-  void HandleRequests();
+  void HandleRequests(uint64_t now);
+  uint64_t NoticedAt(uint64_t request) const;
   void HandleInvalidate(const TlbInvalidate& what);
   void FireAlarm();
   uint64_t EventsExcept(uint32_t runlist) const;

@@ -22,7 +22,7 @@ class ThreadedModel {
   ThreadedModel()
       : vram_(static_cast<std::byte*>(operator new (kVramBytes, std::align_val_t{4096}))) {
     std::memset(vram_, 0, kVramBytes);
-    const ts104_config config = {kVramBytes, 1000, 2, 5};
+    const ts104_config config = {kVramBytes, 10000, 2, 5};
     const ts104_host_ops ops = {
         [](void*, uint64_t, void*, uint64_t) { return -1; },
         [](void*, uint64_t, const void*, uint64_t) { return -1; },
@@ -196,6 +196,42 @@ TEST(Threads, StopKeepsPendingWorkForTheNextStart) {
   ASSERT_EQ(ts104_start_thread(gpu.get()), 0);
   EXPECT_NE(ts104_start_thread(gpu.get()), 0);  // EBUSY
   EXPECT_TRUE(gpu.WaitFor([&] { return gpu.Peek(0x1'4000) == 7; }));
+}
+
+// A grid that the host cannot run as fast as the model says: the lag is counted, and software is
+// answered all the same.
+TEST(Threads, OverloadCountsLagAndAnswersRequests) {
+  ThreadedModel gpu;
+  gpu.MakeTables();
+  constexpr uint32_t kBase = 0x1'0000;
+  constexpr uint32_t kQmd = 0x3'0000;
+  constexpr uint32_t kCode = 0x3'1000;
+  gpu.MakeChannel(5, kBase);
+  gpu.Poke(kBase + NV_RAMIN_ENGINE_WFI_PTR, 4 << 20);  // physical, VRAM
+  gpu.Poke(kCode, 0x0000006f);                         // j .
+  gpu.Poke(kQmd + 48, 2);                              // grid 2 x 1 x 1
+  gpu.Poke(kQmd + 52, 1);
+  gpu.Poke(kQmd + 56, 1);
+  gpu.Poke(kQmd + 72, 1 << 16 | 0x23);  // version 2.3, CTA 1 x 1 x 1
+  gpu.Poke(kQmd + 76, 1 << 16 | 1);
+  gpu.Poke(kQmd + 192, static_cast<uint32_t>(ThreadedModel::kVa) + kCode);
+  const uint32_t words[] = {1u << 29 | 1 << 16 | 1 << 13 | NVC5C0_SEND_PCAS_A >> 2,
+                            (static_cast<uint32_t>(ThreadedModel::kVa) + kQmd) >> 8,
+                            1u << 29 | 1 << 16 | 1 << 13 | NVC5C0_SEND_SIGNALING_PCAS_B >> 2, 3};
+  for (uint32_t i = 0; i < 4; ++i) gpu.Poke(kBase + 0x3000 + 4 * i, words[i]);
+  gpu.Poke(kBase + 0x2000, static_cast<uint32_t>(ThreadedModel::kVa) + kBase + 0x3000);
+  gpu.Poke(kBase + 0x2004, 4 << 10);
+  gpu.Poke(kBase + 0x1000 + NV_USERD_GP_PUT, 1);
+  gpu.Submit(0, 5, 0x9000);
+  gpu.Write(0x810090, 5 | 15 << 16);
+  ASSERT_TRUE(gpu.WaitFor([&] { return gpu.Read(NV_TS104_LAG_NS_LO) > 20'000'000; }));
+  EXPECT_GT(gpu.Read(NV_TS104_INSTRUCTIONS_LO), 0u);
+  gpu.Write(NV_PFB_PRI_MMU_INVALIDATE, 1u << 31 | 3);
+  EXPECT_TRUE(gpu.WaitFor([&] { return gpu.Read(NV_PFB_PRI_MMU_INVALIDATE) >> 31 == 0; }));
+  gpu.Write(NV_PFIFO_SCHED_DISABLE, 1);
+  gpu.Write(NV_PFIFO_RUNLIST_PREEMPT, 1);
+  EXPECT_TRUE(gpu.WaitFor([&] { return gpu.Read(NV_PFIFO_RUNLIST_PREEMPT) == 0; }));
+  EXPECT_EQ(gpu.Read(NV_PFIFO_ENGINE_STATUS(0)), 0u);
 }
 
 TEST(Threads, AlarmInterrupts) {
