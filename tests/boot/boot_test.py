@@ -68,7 +68,9 @@ def every_type_says_its_name_api_and_description():
         directory = vgpu.type_dir(type_id)
         expect((directory / "name").read_text().strip(), f"{type_id} has no name")
         expect_equal((directory / "device_api").read_text(), "vfio-pci\n")
-        expect("max_instance=" in (directory / "description").read_text(), f"{type_id}: description")
+        expect(
+            "max_instance=" in (directory / "description").read_text(), f"{type_id}: description"
+        )
 
 
 @test("driver")

@@ -95,7 +95,10 @@ def main():
             outcome, text = "failed", traceback.format_exc()
         failed += outcome == "failed"
         _record(
-            name=function.__name__, outcome=outcome, seconds=time.monotonic() - begin, text=text[-4000:]
+            name=function.__name__,
+            outcome=outcome,
+            seconds=time.monotonic() - begin,
+            text=text[-4000:],
         )
     _record(end=True)
     sys.exit(1 if failed else 0)

@@ -98,7 +98,9 @@ def pins_drop_to_zero_when_the_guest_unloads_its_driver():
             one.devices,
         )
         try:
-            wait_for(lambda: b"unloaded" in guest.output(), GUEST_SECONDS, "the driver did not unload")
+            wait_for(
+                lambda: b"unloaded" in guest.output(), GUEST_SECONDS, "the driver did not unload"
+            )
             wait_for(lambda: one.counters()["pages_pinned"] == 0, 10, "pins did not go")
         finally:
             guest.process.kill()
@@ -110,7 +112,9 @@ def pins_drop_to_zero_when_qemu_is_killed():
     with Vgpu() as one:
         guest = l2.Guest("killed", "ts104-run --placement sysmem endless", one.devices)
         try:
-            wait_for(lambda: one.counters()["pages_pinned"] > 0, GUEST_SECONDS, "nothing was pinned")
+            wait_for(
+                lambda: one.counters()["pages_pinned"] > 0, GUEST_SECONDS, "nothing was pinned"
+            )
         finally:
             guest.process.kill()
             guest.process.wait()

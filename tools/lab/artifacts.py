@@ -14,9 +14,7 @@ _DEVICE_DEFAULTS = {"vram": "1G"}
 
 def files(lab, product, kernel):
     """{path in L1: source} for a run on L1 kernel `kernel`; parts that were not built are left out."""
-    put = {
-        f"/opt/turnstile/lab/{pathlib.Path(name).name}": _HERE / name for name in _L1_PYTHON
-    }
+    put = {f"/opt/turnstile/lab/{pathlib.Path(name).name}": _HERE / name for name in _L1_PYTHON}
     put["/opt/turnstile/l2/vmlinuz"] = lab.vmlinuz("6.12")
     if product is None:
         return put

@@ -83,7 +83,8 @@ def _micro(builder):
                     key: value
                     for key, value in entry.items()
                     if key in ("real_time", "time_unit", "items_per_second", "bytes_per_second")
-                    or isinstance(value, float) and key not in ("cpu_time",)
+                    or isinstance(value, float)
+                    and key not in ("cpu_time",)
                 }
                 for entry in report["benchmarks"]
             }

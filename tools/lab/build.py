@@ -196,7 +196,15 @@ class Builder:
         tree = self._top / "out/install"
         cache_module.remove_tree(tree)
         self.must(
-            ["meson", "install", "-C", inside, "--no-rebuild", "--destdir", "/turnstile/out/install"],
+            [
+                "meson",
+                "install",
+                "-C",
+                inside,
+                "--no-rebuild",
+                "--destdir",
+                "/turnstile/out/install",
+            ],
             "programs",
         )
         target = self._top / "product/tree"

@@ -37,7 +37,9 @@ class Cache:
     """
 
     def __init__(self):
-        self.top = pathlib.Path(os.environ.get("TURNSTILE_CACHE") or "/var/cache/turnstile").resolve()
+        self.top = pathlib.Path(
+            os.environ.get("TURNSTILE_CACHE") or "/var/cache/turnstile"
+        ).resolve()
         if len(str(self.top)) > 60:
             raise LabError(
                 f"TURNSTILE_CACHE={self.top} is too long: sockets below it must stay under 108 bytes.\n"

@@ -319,7 +319,9 @@ class _Run:
             if member.name != remote and not member.name.startswith(remote + "/"):
                 continue
             found = True
-            target = local / member.name[len(remote) :].strip("/") if member.name != remote else local
+            target = (
+                local / member.name[len(remote) :].strip("/") if member.name != remote else local
+            )
             if member.isdir():
                 target.mkdir(parents=True, exist_ok=True)
             elif member.isfile():
@@ -344,7 +346,11 @@ class _Run:
     def _qemu_log(self):
         path = self._dir / "qemu.log"
         text = path.read_text(errors="replace").strip() if path.exists() else ""
-        return "QEMU says:\n  " + "\n  ".join(text.splitlines()[-12:]) if text else "QEMU said nothing."
+        return (
+            "QEMU says:\n  " + "\n  ".join(text.splitlines()[-12:])
+            if text
+            else "QEMU said nothing."
+        )
 
 
 def _add(archive, target, source, mode=0o644):

@@ -31,6 +31,9 @@ def _setup(_):
     print("QEMU:", (lab.qemu / "include/version").read_text(encoding="utf-8").strip())
     kind, reason = accel.choose(lab, cache)
     print(f"L1 runs under {kind}: {reason}")
+    # So that the first demo does not have to.
+    with build.opened(lab, cache) as builder:
+        builder.parts(build.PARTS, setup.L1_KERNELS)
     return 0
 
 
@@ -143,7 +146,11 @@ def _clean(arguments):
     with cache.lock("setup"), cache.lock("build"):
         for path in cache.top.iterdir():
             is_root = path.name.split("-")[0] in ("root", "toolbox", "l1", "qemu")
-            if path.is_dir() and path.name not in ("locks", "run") and (arguments.all or not is_root):
+            if (
+                path.is_dir()
+                and path.name not in ("locks", "run")
+                and (arguments.all or not is_root)
+            ):
                 cache_module.remove_tree(path)
     return 0
 
@@ -160,7 +167,10 @@ def _part_list(text):
 
 def _add_l1_options(parser):
     parser.add_argument(
-        "--kernel", choices=setup.L1_KERNELS, default="6.12", help="L1's kernel (default: %(default)s)"
+        "--kernel",
+        choices=setup.L1_KERNELS,
+        default="6.12",
+        help="L1's kernel (default: %(default)s)",
     )
     parser.add_argument("--bare", action="store_true", help="do not load the host driver")
     parser.add_argument(
@@ -192,7 +202,7 @@ def _parser():
         sub.set_defaults(run=run)
         return sub
 
-    command("setup", _setup, "make the Debian roots and images; does nothing when they are there")
+    command("setup", _setup, "make the Debian roots and images and build everything; what is there stays")
     _add_parts(command("build", _build, "compile everything in the tool box; prints where it is"))
 
     sub = command("host", _host, "boot L1 with the GPU and the driver, run COMMAND in it as root")
@@ -204,7 +214,11 @@ def _parser():
         "--get", action="append", default=[], metavar="REMOTE:LOCAL", help="bring a file back"
     )
     sub.add_argument(
-        "--timeout", type=float, default=600, metavar="S", help="for boot and command (default: 600)"
+        "--timeout",
+        type=float,
+        default=600,
+        metavar="S",
+        help="for boot and command (default: 600)",
     )
     sub.add_argument("--console", metavar="FILE", help="keep L1's kernel log")
     sub.add_argument("words", nargs="+", metavar="COMMAND")

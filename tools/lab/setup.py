@@ -10,6 +10,7 @@ and a broken-off one goes on where it stopped:
   qemu      the headers of exactly the QEMU in root, for the device plugin
 """
 
+import ast
 import dataclasses
 import os
 import pathlib
@@ -164,8 +165,11 @@ class _Steps:
 
     @staticmethod
     def _recipe_key(source, function, parts):
-        body = re.search(rf"    def {function}\(.*?(?=\n    def |\n\n\n)", source, re.S)
-        return cache_module.digest([body[0], *parts])
+        """Of what the function does, whatever its comments and line breaks, and of `parts`."""
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.FunctionDef) and node.name == function:
+                return cache_module.digest([ast.unparse(node), *parts])
+        raise ValueError(f"no recipe {function}")
 
     # The steps.
 
@@ -181,7 +185,7 @@ class _Steps:
                     "--include=" + ",".join(_ROOT_PACKAGES),
                     *(f"--aptopt={line}" for line in _APT_CONF.splitlines()),
                     *(f"--dpkgopt={line}" for line in _DPKG_CONF.splitlines()),
-                    "--setup-hook=mkdir -p \"$1/etc/apt/preferences.d\"; "
+                    '--setup-hook=mkdir -p "$1/etc/apt/preferences.d"; '
                     f"printf %s '{_APT_PREFERENCES}' >\"$1/etc/apt/preferences.d/bookworm\"",
                     _SUITE,
                     str(root),
@@ -237,7 +241,13 @@ class _Steps:
                 "l1-image",
                 ["cp", "-a", str(lab.modules_dir(series)), f"{stage}/usr/lib/modules/{release}"]
                 if (stage / "usr/lib/modules").is_dir()
-                else ["cp", "-a", "-T", str(lab.modules_dir(series).parent), f"{stage}/usr/lib/modules"],
+                else [
+                    "cp",
+                    "-a",
+                    "-T",
+                    str(lab.modules_dir(series).parent),
+                    f"{stage}/usr/lib/modules",
+                ],
             )
         for name in ("lab", "opt/turnstile"):
             (stage / name).mkdir(parents=True, exist_ok=True)
@@ -246,8 +256,22 @@ class _Steps:
             "l1-image",
             process.in_root(
                 lab.root,
-                ["mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-L", "turnstile-l1",
-                 "-d", "/var/lab/stage", "/var/lab/l1.ext4", "6G"],
+                [
+                    "mke2fs",
+                    "-q",
+                    "-t",
+                    "ext4",
+                    "-O",
+                    "^has_journal",
+                    "-m",
+                    "0",
+                    "-L",
+                    "turnstile-l1",
+                    "-d",
+                    "/var/lab/stage",
+                    "/var/lab/l1.ext4",
+                    "6G",
+                ],
                 binds=[(path, "/var/lab")],
             ),
         )
@@ -284,7 +308,9 @@ class _Steps:
             text = self._output(path, ["apt-cache", "show", "--all-versions", package])
             for stanza in text.split("\n\n"):
                 version = re.search(r"^Version: (\S+)", stanza, re.M)
-                release = re.search(r"linux-(?:image|headers)-(\S+-amd64)", stanza.split("Depends:")[-1])
+                release = re.search(
+                    r"linux-(?:image|headers)-(\S+-amd64)", stanza.split("Depends:")[-1]
+                )
                 if version and release:
                     stanzas.setdefault(version[1], {})[package] = release[1]
         complete = {v: s["linux-headers-amd64"] for v, s in stanzas.items() if len(s) == 2}
@@ -313,11 +339,17 @@ class _Steps:
                 target.unlink(missing_ok=True)
                 target.write_bytes(source.read_bytes())
         dump = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=False)
-        proxies = [line for line in dump.stdout.splitlines() if re.match(r"Acquire::https?::", line)]
-        (root / "etc/apt/apt.conf.d/90lab-proxy").write_text("\n".join([*proxies, ""]), encoding="utf-8")
+        proxies = [
+            line for line in dump.stdout.splitlines() if re.match(r"Acquire::https?::", line)
+        ]
+        (root / "etc/apt/apt.conf.d/90lab-proxy").write_text(
+            "\n".join([*proxies, ""]), encoding="utf-8"
+        )
 
     def _apt(self, log, root, arguments, cwd="/"):
-        self._in_root(log, root, ["eatmydata", "apt-get", "-o", "APT::Status-Fd=2", *arguments], cwd)
+        self._in_root(
+            log, root, ["eatmydata", "apt-get", "-o", "APT::Status-Fd=2", *arguments], cwd
+        )
 
     def _in_root(self, log, root, argv, cwd="/"):
         self._command(log, process.in_root(root, argv, cwd=cwd))
@@ -325,7 +357,11 @@ class _Steps:
     @staticmethod
     def _output(root, argv):
         result = subprocess.run(
-            process.in_root(root, argv), env=process.root_env(), capture_output=True, text=True, check=False
+            process.in_root(root, argv),
+            env=process.root_env(),
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if result.returncode != 0:
             raise LabError(f"{argv[0]} failed in the tool box:\n{result.stderr.strip()}")
@@ -362,12 +398,16 @@ class _Steps:
 
 def _explain(tail, status, log):
     cause = ""
-    if re.search(r"Temporary failure resolving|Could not resolve|Could not connect|timed out", tail):
+    if re.search(
+        r"Temporary failure resolving|Could not resolve|Could not connect|timed out", tail
+    ):
         cause = f"\nCause: {_MIRROR} cannot be reached. Check the network, or set TURNSTILE_MIRROR to a mirror."
     elif "No space left on device" in tail:
         cause = "\nCause: the disk is full. Make room, or set TURNSTILE_CACHE to a larger one."
     elif re.search(r"NO_PUBKEY|not signed|EXPKEYSIG", tail):
-        cause = "\nCause: the archive's signature cannot be checked. Upgrade debian-archive-keyring."
+        cause = (
+            "\nCause: the archive's signature cannot be checked. Upgrade debian-archive-keyring."
+        )
     return f"set-up failed (status {status}); the end of {log}:\n{tail.rstrip()}{cause}"
 
 

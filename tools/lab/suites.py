@@ -71,7 +71,9 @@ class Runner:
                 functions[name]()
             except LabError as error:
                 self._add(Result(name, "failed", 0, str(error)))
-        count = {o: sum(r.outcome == o for r in self._results) for o in ("passed", "failed", "skipped")}
+        count = {
+            o: sum(r.outcome == o for r in self._results) for o in ("passed", "failed", "skipped")
+        }
         for result in self._results:
             if result.outcome == "failed":
                 print(f"failed: {result.name}")
@@ -110,14 +112,26 @@ class Runner:
             wanted = self._list_tests(inside, select or [suite], match)
             if not wanted:
                 return
-            argv = ["meson", "test", "-C", inside, "--no-rebuild", "--print-errorlogs", "-t", "5", *wanted]
+            argv = [
+                "meson",
+                "test",
+                "-C",
+                inside,
+                "--no-rebuild",
+                "--print-errorlogs",
+                "-t",
+                "5",
+                *wanted,
+            ]
             self._builder.in_toolbox(argv, f"test-{suite}", env=_SANITIZER_ENV)
             log = self._builder.top / "out" / name / "meson-logs/testlog.json"
             records = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
         for record in records:
             test = record["name"].split(" / ")[-1]
             good = record["result"] in ("OK", "EXPECTEDFAIL")
-            text = "\n".join((record.get("stdout", "") + record.get("stderr", "")).splitlines()[-40:])
+            text = "\n".join(
+                (record.get("stdout", "") + record.get("stderr", "")).splitlines()[-40:]
+            )
             if record["result"] == "SKIP":
                 self._add(Result(f"{suite}/{test}", "skipped", record["duration"], text))
             else:
@@ -146,7 +160,11 @@ class Runner:
             try:
                 product = self._builder.parts([part])
             except LabError as error:
-                self._add(Result(f"module/{module}.ko builds", "failed", time.monotonic() - begin, str(error)))
+                self._add(
+                    Result(
+                        f"module/{module}.ko builds", "failed", time.monotonic() - begin, str(error)
+                    )
+                )
                 continue
             for series in all_series:
                 release = kernels[series]["release"]
@@ -263,7 +281,9 @@ class Group:
 
 def _groups(script):
     """The groups a test script declares in its GROUPS line, a Python literal."""
-    match = re.search(r"^GROUPS = (\[.*?^\]|\[.*?\])$", script.read_text(encoding="utf-8"), re.S | re.M)
+    match = re.search(
+        r"^GROUPS = (\[.*?^\]|\[.*?\])$", script.read_text(encoding="utf-8"), re.S | re.M
+    )
     if not match:
         raise LabError(f"{script} declares no GROUPS")
     import ast

@@ -83,9 +83,7 @@ def native(seconds):
     set_driver(address, "ts104")
     results = {"bare": _benches(_shell(command))}
     set_driver(address, "vfio-pci")
-    results["passthrough"] = _benches(
-        _in_guest(command, ["-device", f"vfio-pci,host={address}"])
-    )
+    results["passthrough"] = _benches(_in_guest(command, ["-device", f"vfio-pci,host={address}"]))
     set_driver(address, "")
     _load("turnstile")
     set_driver(address, "turnstile")

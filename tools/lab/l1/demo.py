@@ -135,12 +135,16 @@ def run(count):
             guests.append(tenant.report())
         except (l2.GuestError, RuntimeError, KeyError, ValueError) as error:
             problems.append(f"{tenant.guest.name}: {type(error).__name__}: {error}")
-        problems += [f"{tenant.guest.name}: kernel: {line}" for line in tenant.guest.kernel_faults()]
+        problems += [
+            f"{tenant.guest.name}: kernel: {line}" for line in tenant.guest.kernel_faults()
+        ]
     report = {"policy": vgpu.policy(), "guests": guests}
     for tenant in tenants:
         pinned = vgpu.counters(tenant.uuid)["pages_pinned"]
         if pinned:
-            problems.append(f"{tenant.guest.name}: {pinned} pages are still pinned after it is gone")
+            problems.append(
+                f"{tenant.guest.name}: {pinned} pages are still pinned after it is gone"
+            )
         vgpu.remove(tenant.uuid)
     problems += [
         f"{guest['uuid']}: {program['name']} was not verified"
