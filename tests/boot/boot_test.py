@@ -208,7 +208,8 @@ def killed_process_leaves_no_pin_and_the_vgpu_works_again():
         uuid = vgpus.create("turnstile-ts104_v4")
         device = f"/sys/bus/mdev/devices/{uuid}"
         process = subprocess.Popen(
-            ["ts104-run", "--transport", "vfio", "--device", device, "--placement", "sysmem", "endless"],
+            ["ts104-run", "--transport", "vfio", "--device", device, "--placement", "sysmem",
+             "endless"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         try:

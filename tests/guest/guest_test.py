@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""L2 guests on vGPUs, on a bare GPU and on a passed-through one: runs inside L1 (`./lab test guest`)."""
+"""L2 guests on vGPUs, the bare GPU, the GPU passed through: runs inside L1."""
 
 import json
 import pathlib

@@ -17,8 +17,9 @@ _PROBE_SECONDS = 30
 def choose(lab, cache):
     """Returns "kvm" or "tcg" and a sentence with the reason.
 
-    A /dev/kvm proves nothing: it may be there without the processor's extension, or without nesting.
-    So a small guest is started once per boot of this machine and looks for a KVM of its own.
+    A /dev/kvm proves nothing: it may be there without the processor's extension, or without
+    nesting. So a small guest is started once per boot of this machine and looks for a KVM of its
+    own.
     TURNSTILE_ACCEL=kvm or tcg decides without a probe.
     """
     forced = os.environ.get("TURNSTILE_ACCEL")
@@ -46,10 +47,10 @@ def _probe(lab, cache):
     with cache.run_directory() as run:
         (run / "initrd").write_bytes(initramfs.for_probe(lab, series))
         argv = [
-            "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-            "-machine", "q35", "-accel", "kvm", "-cpu", "host", "-m", "256",
-            "-kernel", f"/var/lab/boot/{lab.vmlinuz(series).name}", "-initrd", "/var/lab/run/initrd",
-            "-append", "console=ttyS0 quiet panic=-1", "-serial", "file:/var/lab/run/console",
+            "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none",
+            "-no-reboot", "-machine", "q35", "-accel", "kvm", "-cpu", "host", "-m", "256",
+            "-kernel", f"/var/lab/boot/{lab.vmlinuz(series).name}",
+            "-initrd", "/var/lab/run/initrd", "-append", "console=ttyS0 quiet panic=-1", "-serial", "file:/var/lab/run/console",
         ]  # fmt: skip
         binds = [(run, "/var/lab/run"), (lab.vmlinuz(series).parent, "/var/lab/boot")]
         child = process.start(

@@ -13,7 +13,7 @@ _DEVICE_DEFAULTS = {"vram": "1G"}
 
 
 def files(lab, product, kernel):
-    """{path in L1: source} for a run on L1 kernel `kernel`; parts that were not built are left out."""
+    """{path in L1: source} for a run on L1 kernel `kernel`; what was not built is left out."""
     put = {f"/opt/turnstile/lab/{pathlib.Path(name).name}": _HERE / name for name in _L1_PYTHON}
     put["/opt/turnstile/l2/vmlinuz"] = lab.vmlinuz("6.12")
     if product is None:

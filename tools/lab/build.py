@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""`./lab build`: compiles Turnstile in the tool box, out of a copy of the clone's sources in the cache.
+"""`./lab build`: compiles Turnstile in the tool box, from a copy of the clone in the cache.
 
-The copy's directory is named after a hash of the sources, so any clone with the same sources finds it
-built. A new one starts as a copy of the latest build; only what changed is compiled again. Inside the
-tool box every build is mounted at the same place, so that absolute paths do not differ.
+The copy's directory is named after a hash of the sources, so any clone with the same sources finds
+it built. A new one starts as a copy of the latest build; only what changed is compiled again.
+Inside the tool box every build is mounted at the same place: absolute paths do not differ.
 
   src/        the sources
   out/        build directories: meson/ plugin/ ko-SERIES/
-  product/    modules/SERIES/*.ko  plugin/ts104.so  tree/ (what goes to /opt/turnstile)  l2/initramfs
+  product/    modules/SERIES/*.ko  plugin/ts104.so  l2/initramfs
+              tree/ (what goes to /opt/turnstile)
 """
 
 import contextlib
@@ -69,7 +70,7 @@ class Product:
 
 
 def source_files():
-    """All files of the clone, relative to it: what git knows or would add, without what it ignores."""
+    """All files of the clone, relative to it: what git knows or would add."""
     command = ["git", "-c", "safe.directory=*", "-C", str(REPO), "ls-files", "-co"]
     listing = subprocess.run(
         [*command, "--exclude-standard", "-z"], capture_output=True, check=False
@@ -181,7 +182,7 @@ class Builder:
         return path.read_text(errors="replace")
 
     def meson(self, name, options, env=None):
-        """Sets up (once) and compiles the meson build `name`; returns its path inside the tool box."""
+        """Sets up (once) and compiles the meson build `name`; returns its path in the tool box."""
         inside = f"/turnstile/out/{name}"
         if not (self._top / "out" / name / "build.ninja").exists():
             shutil.rmtree(self._top / "out" / name, ignore_errors=True)
@@ -293,7 +294,7 @@ _PRODUCT_OPTIONS = [
 
 @contextlib.contextmanager
 def opened(lab, cache):
-    """Gives a Builder for the clone as it is now, and keeps its build from being removed meanwhile."""
+    """Gives a Builder for the clone as it is now; its build is not removed meanwhile."""
     names = source_files()
     key = cache_module.digest(
         [part for name in names if _is_compiled(name) for part in (name, REPO / name)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The lab's cache: everything that takes time to make, outside the clone, keyed by what it is made of."""
+"""The lab's cache, outside the clone: what takes time to make, keyed by what it is made of."""
 
 import contextlib
 import fcntl
@@ -42,7 +42,7 @@ class Cache:
         ).resolve()
         if len(str(self.top)) > 60:
             raise LabError(
-                f"TURNSTILE_CACHE={self.top} is too long: sockets below it must stay under 108 bytes.\n"
+                f"TURNSTILE_CACHE={self.top} is too long: sockets below it have 107 bytes.\n"
                 "Choose a path of at most 60 characters."
             )
         for name in ("logs", "run", "locks"):

@@ -59,7 +59,7 @@ def _print(report):
         print(
             f"  submissions {guest['submissions']}, exits per submission in steady state "
             f"{guest['exits_per_submission']}, exits in all {guest['csr_exits_total']}\n"
-            f"  interrupts {guest['interrupts_injected']} with {guest['interrupt_exits_total']} exits, "
-            f"GPU time {guest['gpu_time_ns'] / 1e6:.1f} ms, pages pinned {guest['pages_pinned']}, "
+            f"  interrupts {guest['interrupts_injected']} "
+            f"with {guest['interrupt_exits_total']} exits, GPU time {guest['gpu_time_ns'] / 1e6:.1f} ms, pages pinned {guest['pages_pinned']}, "
             f"host memory {guest['host_memory_bytes'] // 1024} KiB"
         )

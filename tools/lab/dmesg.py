@@ -6,8 +6,10 @@ import re
 _BAD = re.compile(
     r"WARNING: |\bBUG: |\bBUG\b.* at |KASAN|KCSAN|UBSAN|\bOops\b|Call Trace:|Unpatched|"
     r"rcu:? .*(stall|detected)|rcu_.* (self-)?detected|lockdep|possible (circular|recursive)|"
-    r"general protection fault|Kernel panic|blocked for more than|refcount_t:|list_(add|del) corruption|"
-    r"unable to handle|scheduling while atomic|sleeping function called|DMAR: .*fault|AMD-Vi: .*FAULT|"
+    r"general protection fault|Kernel panic|blocked for more than|refcount_t:|"
+    r"list_(add|del) corruption|"
+    r"unable to handle|scheduling while atomic|sleeping function called|"
+    r"DMAR: .*fault|AMD-Vi: .*FAULT|"
     r"vfio.*(leak|BUG)|segfault at|Loading of unsigned module|Unknown symbol|"
     r"disagrees about version of symbol"
 )
@@ -15,7 +17,8 @@ _BAD = re.compile(
 # Lines that match the above and are not a fault of anybody here.
 _HARMLESS = re.compile(
     # Announces the watchdogs at boot.
-    r"rcu: .*(Adjusting|expedited|configured|dynticks|offloaded)|RCU (restricting|Tasks|event tracing)"
+    r"rcu: .*(Adjusting|expedited|configured|dynticks|offloaded)|"
+    r"RCU (restricting|Tasks|event tracing)"
 )
 
 

@@ -5,7 +5,8 @@
 class LabError(Exception):
     """Something the user can act on.
 
-    The text is the whole message: what failed, why, and what to do. `exit_status` becomes the lab's.
+    The text is the whole message: what failed, why, and what to do. `exit_status` becomes the
+    lab's.
     """
 
     def __init__(self, message, exit_status=1):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Boots L1, the KVM host with the TS104 GPU, runs one command in it and brings back what it said."""
+"""Boots L1, the KVM host with the TS104, runs one command in it, brings back what it said."""
 
 import dataclasses
 import io
@@ -23,7 +23,7 @@ import initramfs
 import process
 from errors import LabError
 
-# Exit status of the lab when the command was fine but L1's kernel was not, or no answer came in time.
+# Exit status when the command was fine but L1's kernel was not, or no answer came in time.
 EXIT_KERNEL_FAULT = 99
 EXIT_TIMEOUT = 124
 
@@ -35,8 +35,8 @@ _RESULT_DISK_BYTES = 1 << 30
 class Request:
     """One run of L1.
 
-    `command` is shell text. `put` maps absolute paths in L1 to files or directories here, or to bytes;
-    `get` maps absolute paths in L1 to destinations here. `devices` are QEMU arguments, `plugins`
+    `command` is shell text. `put` maps absolute paths in L1 to files or directories here, or to
+    bytes; `get` maps absolute paths in L1 to destinations here. `devices` are QEMU arguments, `plugins`
     directories with a shared object each that QEMU preloads. `timeout` is in seconds, all included.
     """
 
@@ -55,7 +55,7 @@ class Request:
 
 @dataclasses.dataclass
 class Outcome:
-    """What came of a run: the command's exit status, its output, and what L1's kernel complained of."""
+    """What came of a run: the command's status and output, what L1's kernel complained of."""
 
     status: int
     out: bytes
@@ -166,8 +166,8 @@ class _Run:
         request = self._request
         append = "console=ttyS0 loglevel=7 panic=-1 intel_iommu=on iommu=pt random.trust_cpu=on"
         argv = [
-            "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-            "-name", "turnstile-l1", "-machine", "q35", *self._accel_arguments(),
+            "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none",
+            "-no-reboot", "-name", "turnstile-l1", "-machine", "q35", *self._accel_arguments(),
             "-smp", str(request.cpus), "-m", str(request.memory_mib),
             "-device", "intel-iommu,intremap=off",
             "-drive", "file=/var/lab/image/l1.ext4,if=virtio,format=raw,snapshot=on",
@@ -260,8 +260,8 @@ class _Run:
                 )
             if time.monotonic() > deadline:
                 raise LabError(
-                    f"no end after {self._request.timeout:.0f} s (waiting for '{wanted}'); L1 was stopped."
-                    + self._console_hint(),
+                    f"no end after {self._request.timeout:.0f} s (waiting for '{wanted}'); "
+                    "L1 was stopped." + self._console_hint(),
                     EXIT_TIMEOUT,
                 )
 
@@ -354,7 +354,7 @@ class _Run:
 
 
 def _add(archive, target, source, mode=0o644):
-    """Puts bytes, a file or a directory under the absolute path `target` in the archive, as root's."""
+    """Puts bytes, a file or a directory into the archive as `target`, owned by root."""
     name = target.lstrip("/")
     if isinstance(source, (bytes, bytearray)):
         member = tarfile.TarInfo(name)

@@ -42,8 +42,8 @@ def for_l1(lab, series):
 def for_l2(lab, series, extra_modules=(), files=None, tree=None):
     """A guest that loads the DRM helpers and runs /guest/command, which the launcher appends.
 
-    `files` (path: source) are copied as they are, `tree` becomes /opt/turnstile. There are no shared
-    libraries: programs must be static.
+    `files` (path: source) are copied as they are, `tree` becomes /opt/turnstile. There are no
+    shared libraries: programs must be static.
     """
     archive = _base(lab)
     archive.file("init", (_HERE / "l1/guest-init").read_bytes(), 0o755)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Kernel modules of an unpacked Debian kernel: which ones a module needs, and their plain contents."""
+"""Kernel modules of an unpacked Debian kernel: what each needs, and its plain contents."""
 
 import lzma
 import pathlib
@@ -29,7 +29,7 @@ class ModuleTree:
                 self._soft[_stem(match[1])] = [_stem(name) for name in match[2].split()]
 
     def closure(self, names):
-        """`names` and all they need, in an order in which insmod works; built-in ones are left out."""
+        """`names` and all they need, in an order in which insmod works; without built-in ones."""
         order = []
 
         def visit(name):

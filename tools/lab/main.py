@@ -202,7 +202,11 @@ def _parser():
         sub.set_defaults(run=run)
         return sub
 
-    command("setup", _setup, "make the Debian roots and images and build everything; what is there stays")
+    command(
+        "setup",
+        _setup,
+        "make the Debian roots and images and build everything; what is there stays",
+    )
     _add_parts(command("build", _build, "compile everything in the tool box; prints where it is"))
 
     sub = command("host", _host, "boot L1 with the GPU and the driver, run COMMAND in it as root")

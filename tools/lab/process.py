@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """Child processes that never outlive the lab, and commands inside a Debian root.
 
-Every child gets a session of its own, so a Ctrl-C reaches the lab alone and the lab ends its children
-in order. Should the lab be killed outright, the kernel ends them (PR_SET_PDEATHSIG), and `unshare
+Every child gets a session of its own, so a Ctrl-C reaches the lab alone and the lab ends its
+children in order. Should the lab be killed outright, the kernel ends them (PR_SET_PDEATHSIG), and `unshare
 --kill-child` hands that on to everything inside the child's PID namespace.
 """
 
@@ -58,7 +58,7 @@ def start(argv, **kwargs):
 def stop(child):
     """Ends `child` and everything in its PID namespace at once; it may already have ended."""
     if child.poll() is None:
-        # unshare reaps the namespace's first process; were unshare killed, that would be left to init.
+        # unshare reaps the namespace's first process; were unshare killed, init would have to.
         for pid in _children_of(child.pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -104,8 +104,8 @@ def in_root(root, argv, binds=(), cwd="/"):
     """The command line that runs `argv` inside the Debian root `root`.
 
     `binds` are pairs (path outside, path inside), directories; they are mounted for this command
-    only. The command is PID 1 of a PID namespace: it dies by SIGKILL, and everything it started dies
-    with it.
+    only. The command is PID 1 of a PID namespace: it dies by SIGKILL, and everything it started
+    dies with it.
     """
     pairs = [str(part) for pair in binds for part in pair]
     return [

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """`./lab setup`: the Debian roots, the kernels, the disk image of L1 and the headers of QEMU.
 
-Four steps, each kept in the cache under a key made of its recipe, so that a second set-up does nothing
-and a broken-off one goes on where it stopped:
+Four steps, each kept in the cache under a key made of its recipe, so that a second set-up does
+nothing and a broken-off one goes on where it stopped:
 
   root      Debian 13 with QEMU: what L1, the KVM host, is made of; L0's QEMU runs from it as well
   toolbox   a copy of root with compilers, kernel headers and the kernel packages of L1, unpacked
@@ -57,7 +57,7 @@ class Lab:
     qemu: pathlib.Path
 
     def kernels(self):
-        """{"6.1": {"release", "version"}, "6.12": …, "newest": …} as resolved when the tool box was made."""
+        """{"6.1": {"release", "version"}, …, "newest": …} as of when the tool box was made."""
         return cache_module.read_json(self.toolbox / "opt/kernels/kernels.json")
 
     def kernel_dir(self, series):
@@ -302,7 +302,7 @@ class _Steps:
     # Helpers.
 
     def _resolve_kernels(self, path):
-        """Finds the newest package release of each kernel series, image and headers of one version."""
+        """Finds the newest release of each kernel series that has image and headers."""
         stanzas = {}
         for package in ("linux-image-amd64", "linux-headers-amd64"):
             text = self._output(path, ["apt-cache", "show", "--all-versions", package])
@@ -368,7 +368,7 @@ class _Steps:
         return result.stdout
 
     def _command(self, log, argv):
-        """Runs one command of a step; its output goes to the step's log, apt's progress to the bar."""
+        """Runs one command of a step; output goes to its log, apt's progress to the bar."""
         path = self._cache.top / "logs" / f"setup-{log}.log"
         child = process.start(
             argv,
@@ -401,7 +401,7 @@ def _explain(tail, status, log):
     if re.search(
         r"Temporary failure resolving|Could not resolve|Could not connect|timed out", tail
     ):
-        cause = f"\nCause: {_MIRROR} cannot be reached. Check the network, or set TURNSTILE_MIRROR to a mirror."
+        cause = f"\nCause: {_MIRROR} cannot be reached. Check the network, or set TURNSTILE_MIRROR."
     elif "No space left on device" in tail:
         cause = "\nCause: the disk is full. Make room, or set TURNSTILE_CACHE to a larger one."
     elif re.search(r"NO_PUBKEY|not signed|EXPKEYSIG", tail):

@@ -104,7 +104,7 @@ class Runner:
         self._meson("tsan", _TSAN, _CLANG, "thread", select=["rig", "unit"], match=_THREADED)
 
     def _meson(self, name, options, env, suite, select=None, match=None):
-        """Builds the meson tree `name` and runs its tests of `suite` (or of the suites `select`)."""
+        """Builds the meson tree `name`, runs its tests of `suite` (or of the suites `select`)."""
         begin = time.monotonic()
         with self._builder.busy():
             inside = self._builder.meson(name, options, env)

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """The demo inside L1: vGPUs by UUID, one guest on each, GPU programs on real data in all at once.
 
-Writes what `./lab demo --json` promises, less the wall time, to --out. Exits 0 when every program of
-every guest was verified.
+Writes what `./lab demo --json` promises, less the wall time, to --out. Exits 0 when every program
+of every guest was verified.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import vgpu
 
 TIMEOUT_S = 240
 _TYPES = (1, 2, 4, 8, 16)
-# Submissions of the steady run, and how many interrupts at its ends still belong to set-up and tear-down.
+# Submissions of the steady run, and how many at its ends count as set-up and tear-down.
 _STEADY, _EDGE = 600, 20
 
 _COMMAND = f"""
@@ -45,7 +45,7 @@ class Tenant:
         self.samples = []
 
     def poll(self):
-        """Takes the counters from the mark before the steady run on; returns whether the guest lives."""
+        """Takes the counters once the steady run is near; returns whether the guest lives."""
         if self.guest.process.poll() is not None:
             return False
         if b"@@ before" in self.guest.output():

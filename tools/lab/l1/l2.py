@@ -46,8 +46,8 @@ class Guest:
         initrd.write_bytes((_FILES / "initramfs").read_bytes() + extra.finish())
         append = "console=ttyS0 loglevel=5 panic=-1 random.trust_cpu=on tsc=reliable"
         argv = [
-            "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-            "-name", name, "-machine", "q35", "-accel", "kvm", "-cpu", "host", "-smp", str(cpus),
+            "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none",
+            "-no-reboot", "-name", name, "-machine", "q35", "-accel", "kvm", "-cpu", "host", "-smp", str(cpus),
             "-m", str(memory_mib), "-kernel", str(_FILES / "vmlinuz"), "-initrd", str(initrd),
             "-append", append, "-serial", f"file:{self.directory}/console",
             "-serial", f"file:{self.directory}/output", *devices, *qemu,

@@ -63,7 +63,7 @@ def policy():
 
 
 def expect_errno(name, function, *arguments):
-    """Calls `function`, which must fail with the errno called `name`; returns what is wrong, or ""."""
+    """Calls `function`, which must fail with the errno `name`; returns what is wrong, or ""."""
     try:
         function(*arguments)
     except OSError as error:
