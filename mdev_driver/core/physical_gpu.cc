@@ -32,8 +32,11 @@ constexpr uint32_t kEngineReset[kNumEngines] = {
     reg::pmc::Enable::kBitGraphics, reg::pmc::Enable::kBitCe0, reg::pmc::Enable::kBitCe2,
     reg::pmc::Enable::kBitCe3};
 
+constexpr uint32_t kGone = 0xffffffff;  // what a removed device reads: nothing to wait for
+
 // PBDMA_STATUS and ENGINE_STATUS have the same shape: the TSG that is there, leaving or coming.
 std::optional<uint32_t> TsgInStatus(uint32_t raw) {
+  if (raw == kGone) return std::nullopt;
   const reg::pfifo::EngineStatus status(raw);
   using Status32 = reg::pfifo::EngineStatus;
   switch (status.Get<Status32::CtxStatus>()) {
@@ -342,8 +345,11 @@ Status PhysicalGpu::BindChannel(uint32_t chid, const ChannelPointers& pointers) 
   return Status::kOk;
 }
 
+// A fault that the guest left, or forced, must not meet the channel's next user.
 void PhysicalGpu::UnbindChannel(uint32_t chid) {
+  using Channel = reg::pccsr::Channel;
   base::MutexGuard guard(mutex_);
+  WriteChannel(chid, Channel().Set<Channel::PbdmaFaulted>(1).Set<Channel::EngFaulted>(1).raw());
   host_.Write32(reg::pccsr::ChannelInst::Offset(chid), 0);
   chid_of_instance_.Erase(channels_[chid].instance);
   channels_[chid] = ChannelPointers();
@@ -364,6 +370,7 @@ void PhysicalGpu::WriteChannel(uint32_t chid, uint32_t value) {
 
 bool PhysicalGpu::ChannelLoaded(uint32_t chid) const {
   const reg::pccsr::Channel channel(ReadChannel(chid));
+  if (channel.raw() == kGone) return false;
   return channel.Get<reg::pccsr::Channel::Status>() >= reg::pccsr::Channel::kStatusOnPbdma ||
          channel.Test<reg::pccsr::Channel::Busy>();
 }
@@ -390,12 +397,16 @@ void PhysicalGpu::RingDoorbell(uint32_t chid, uint32_t runlist) {
 
 bool PhysicalGpu::WaitFor(uint32_t offset, uint32_t mask, uint32_t timeout_us) const {
   constexpr uint32_t kImmediateReads = 4;
+  const auto done = [&] {
+    const uint32_t value = host_.Read32(offset);
+    return (value & mask) == 0 || value == kGone;
+  };
   for (uint32_t reads = 0; reads < kImmediateReads; ++reads) {
-    if ((host_.Read32(offset) & mask) == 0) return true;
+    if (done()) return true;
   }
   for (uint32_t waited = 0; waited < timeout_us; waited += kPollUs) {
     host_.SleepUs(kPollUs);
-    if ((host_.Read32(offset) & mask) == 0) return true;
+    if (done()) return true;
   }
   return false;
 }

@@ -158,7 +158,7 @@ TEST_F(LifecycleTest, NextTenantFindsNothing) {
   EXPECT_TRUE(Computes(*device));
 }
 
-TEST_F(LifecycleTest, SixteenGuestsWork) {
+TEST(ManyGuestsTest, SixteenGuestsWork) {
   ModelGpu gpu(RigConfig{.vram_bytes = 512u << 20});
   std::vector<std::unique_ptr<VgpuMachine>> machines;
   std::vector<std::unique_ptr<libts104::Device>> devices;
@@ -166,7 +166,12 @@ TEST_F(LifecycleTest, SixteenGuestsWork) {
     machines.push_back(std::make_unique<VgpuMachine>(gpu, VgpuMachine::kV16, 2048));
     devices.push_back(fakes::OpenOn(*machines.back()));
   }
-  for (auto& device : devices) EXPECT_TRUE(Computes(*device));
+  for (auto& device : devices) {
+    Options options;
+    options.elements = 1000;
+    options.iterations = 1;
+    EXPECT_TRUE(ts104_run::RunProgram(*device, options, "vecadd").verified);
+  }
   EXPECT_EQ(gpu.stray_accesses(), 0u);
 }
 

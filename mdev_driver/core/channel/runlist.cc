@@ -13,6 +13,17 @@ namespace {
 using Channel = ts104::ram::RamrlEntryChan;
 using Header = ts104::ram::RamrlEntryTsg;
 
+// Bounds of a TSG's timeslice, (TIMEOUT << SCALE) * 1024 ns: about 0.26 and 4.2 ms. A guest must
+// neither hold the hardware for the 8.5 s that the fields can say, nor have it do nothing but
+// context switches.
+constexpr uint32_t kShortestSlice = 256;
+constexpr uint32_t kLongestSlice = 4096;
+constexpr uint32_t kBoundTimeout = 128;  // << 1 and << 5
+constexpr uint32_t kShortestScale = 1;
+constexpr uint32_t kLongestScale = 5;
+static_assert(kBoundTimeout << kShortestScale == kShortestSlice);
+static_assert(kBoundTimeout << kLongestScale == kLongestSlice);
+
 std::span<const uint32_t> Words(const uint32_t* entry) { return {entry, kRunlistEntryWords}; }
 
 }  // namespace
@@ -91,8 +102,15 @@ void MakeTsgEntry(const SoftwareRunlist::Tsg& tsg, uint32_t function, uint32_t p
   for (uint32_t& word : entry) word = 0;
   Header::Type::Set(entry, Channel::kTypeTsg);
   Header::Gfid::Set(entry, function);
-  Header::TimesliceScale::Set(entry, tsg.timeslice_scale);
-  Header::TimesliceTimeout::Set(entry, tsg.timeslice_timeout);
+  const uint32_t slice = uint32_t{tsg.timeslice_timeout} << tsg.timeslice_scale;
+  uint32_t scale = tsg.timeslice_scale;
+  uint32_t timeout = tsg.timeslice_timeout;
+  if (slice < kShortestSlice || slice > kLongestSlice) {
+    scale = slice < kShortestSlice ? kShortestScale : kLongestScale;
+    timeout = kBoundTimeout;
+  }
+  Header::TimesliceScale::Set(entry, scale);
+  Header::TimesliceTimeout::Set(entry, timeout);
   Header::Length::Set(entry, tsg.length);
   Header::Tsgid::Set(entry, physical_tsgid);
 }

@@ -127,8 +127,10 @@ void VirtualFifo::WriteControl(uint32_t chid, uint32_t value) {
   const uint32_t physical = context_.PhysicalId(chid);
   const bool set = control.Test<Control::EnableSet>();
   VirtualChannel* channel = set ? FindOrMake(chid) : Find(chid);
-  if ((value & kPassedControl) != 0) context_.gpu.WriteChannel(physical, value & kPassedControl);
   if (channel == nullptr) return;
+  if (channel->bound && (value & kPassedControl) != 0) {
+    context_.gpu.WriteChannel(physical, value & kPassedControl);
+  }
   if (control.Test<Control::EnableClr>()) {
     channel->enabled = false;
     Disable(*channel);

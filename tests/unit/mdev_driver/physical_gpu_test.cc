@@ -267,6 +267,18 @@ TEST_F(PhysicalGpuTest, ChannelThatWillNotLeaveCostsItsEngineAReset) {
   EXPECT_EQ(Reg(NV_PMC_ENABLE), 0xffffffffu);
 }
 
+TEST_F(PhysicalGpuTest, RemovedDeviceIsNotWaitedFor) {
+  ASSERT_EQ(gpu_->BindChannel(5, {kInstance, 0, false}), base::Status::kOk);
+  host_.on_write = [this](uint32_t offset, uint32_t) { Reg(offset) = 0xffffffff; };
+  for (uint32_t i = 0; i < 4; ++i) Set(NV_PFIFO_ENGINE_STATUS(i), 0xffffffff);
+  for (uint32_t i = 0; i < 3; ++i) Set(NV_PFIFO_PBDMA_STATUS(i), 0xffffffff);
+  const uint64_t before = host_.now_ns;
+  gpu_->Drain(first_);
+  gpu_->InvalidateTlb(base::Hpa(0x1000));
+  EXPECT_EQ(gpu_->WaitChannelOff(5, 1000), base::Status::kOk);
+  EXPECT_LT(host_.now_ns - before, 1'000'000u);
+}
+
 TEST_F(PhysicalGpuTest, InstanceBeyond40BitsIsRefused) {
   EXPECT_EQ(gpu_->BindChannel(5, {uint64_t{1} << 40, 0, false}), base::Status::kOutOfRange);
 }

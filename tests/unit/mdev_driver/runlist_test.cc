@@ -97,6 +97,24 @@ TEST(RunlistEntryTest, TsgHeaderCarriesFunctionAndPhysicalId) {
   EXPECT_EQ(words[3], 0u);
 }
 
+TEST(RunlistEntryTest, TimesliceIsBounded) {
+  SoftwareRunlist::Tsg tsg;
+  tsg.length = 1;
+  uint32_t words[4];
+  tsg.timeslice_scale = 15;
+  tsg.timeslice_timeout = 255;  // 8.5 s
+  MakeTsgEntry(tsg, 1, 0, words);
+  EXPECT_EQ(words[0], 0x80050011u);  // 4.2 ms
+  tsg.timeslice_scale = 0;
+  tsg.timeslice_timeout = 0;
+  MakeTsgEntry(tsg, 1, 0, words);
+  EXPECT_EQ(words[0], 0x80010011u);  // 0.26 ms
+  tsg.timeslice_scale = 3;
+  tsg.timeslice_timeout = 200;
+  MakeTsgEntry(tsg, 1, 0, words);
+  EXPECT_EQ(words[0], 0xc8030011u);
+}
+
 TEST(RunlistEntryTest, ChannelEntryCarriesInstanceAndUserd) {
   ChannelPointers pointers;
   pointers.instance = 0x12'3456'7000;
