@@ -181,13 +181,22 @@ class Builder:
             raise LabError(f"{log} does not build:\n{_essence(path)}\nThe whole log: {kept}")
         return path.read_text(errors="replace")
 
-    def meson(self, name, options, env=None):
-        """Sets up (once) and compiles the meson build `name`; returns its path in the tool box."""
+    def configured(self, name, options, env=None):
+        """Sets up the meson build `name` once; returns its path in the tool box."""
         inside = f"/turnstile/out/{name}"
         if not (self._top / "out" / name / "build.ninja").exists():
             shutil.rmtree(self._top / "out" / name, ignore_errors=True)
             self.must(["meson", "setup", inside, "/turnstile/src", *options], name, env=env)
-        self.must(["meson", "compile", "-C", inside], name, env=env)
+        return inside
+
+    def compile(self, name, targets=()):
+        """Compiles `targets` (paths in the build directory; all when empty) of the build `name`."""
+        self.must(["ninja", "-C", f"/turnstile/out/{name}", *targets], name)
+
+    def meson(self, name, options, env=None):
+        """Sets up and compiles all of the meson build `name`; returns its path in the tool box."""
+        inside = self.configured(name, options, env)
+        self.compile(name)
         return inside
 
     # The parts.

@@ -10,11 +10,11 @@
   guest   L2 guests with vGPUs, a bare GPU and a passed-through one
 """
 
+import ast
 import dataclasses
 import json
 import pathlib
 import re
-import sys
 import time
 
 import artifacts
@@ -101,53 +101,39 @@ class Runner:
             self._add(Result(f"style/shellcheck {script}", outcome, time.monotonic() - begin, text))
 
     def _thread(self):
-        self._meson("tsan", _TSAN, _CLANG, "thread", select=["rig", "unit"], match=_THREADED)
+        self._meson("tsan", _TSAN, _CLANG, "thread", select=["rig", "unit"], match=_is_threaded)
 
     def _meson(self, name, options, env, suite, select=None, match=None):
-        """Builds the meson tree `name`, runs its tests of `suite` (or of the suites `select`)."""
-        begin = time.monotonic()
+        """Runs the tests of `suite` (or of the suites `select`) of the meson build `name`."""
         with self._builder.busy():
-            inside = self._builder.meson(name, options, env)
-            self._add(Result(f"{suite}/compiles ({name})", "passed", time.monotonic() - begin))
-            wanted = self._list_tests(inside, select or [suite], match)
-            if not wanted:
-                return
-            argv = [
-                "meson",
-                "test",
-                "-C",
-                inside,
-                "--no-rebuild",
-                "--print-errorlogs",
-                "-t",
-                "5",
-                *wanted,
-            ]
-            self._builder.in_toolbox(argv, f"test-{suite}", env=_SANITIZER_ENV)
+            inside = self._builder.configured(name, options, env)
+            tests = self._list_tests(inside, select or [suite], match)
+            if not tests:
+                raise LabError(f"{suite}: the project has no such tests")
+            programs = sorted({test["cmd"][0] for test in tests})
+            targets = [p[len(inside) + 1 :] for p in programs if p.startswith(f"{inside}/")]
+            if targets:
+                begin = time.monotonic()
+                self._builder.compile(name, targets)
+                self._add(Result(f"{suite}/compiles", "passed", time.monotonic() - begin))
+            argv = ["meson", "test", "-C", inside, "--no-rebuild", "-t", "5"]
+            names = [test["name"] for test in tests]
+            self._builder.in_toolbox([*argv, *names], f"test-{suite}", env=_SANITIZER_ENV)
             log = self._builder.top / "out" / name / "meson-logs/testlog.json"
             records = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
         for record in records:
-            test = record["name"].split(" / ")[-1]
-            good = record["result"] in ("OK", "EXPECTEDFAIL")
-            text = "\n".join(
-                (record.get("stdout", "") + record.get("stderr", "")).splitlines()[-40:]
-            )
-            if record["result"] == "SKIP":
-                self._add(Result(f"{suite}/{test}", "skipped", record["duration"], text))
-            else:
-                outcome = "passed" if good else "failed"
-                self._add(Result(f"{suite}/{test}", outcome, record["duration"], text))
+            self._add(_meson_result(suite, record))
 
     def _list_tests(self, inside, suites, match):
         log = "list"
         text = self._builder.must(["meson", "introspect", inside, "--tests"], log)
         tests = json.loads(text[text.index("[") :])
-        chosen = []
-        for test in tests:
-            in_suite = any(s.split(":")[-1] in suites for s in test["suite"])
-            if in_suite and (match is None or match(test)):
-                chosen.append(test["name"])
-        return chosen
+        return [
+            test
+            for test in tests
+            if any(s.split(":")[-1] in suites for s in test["suite"])
+            and (match is None or match(test))
+        ]
 
     def _module(self):
         kernels = self._lab.kernels()
@@ -251,6 +237,15 @@ class Runner:
         self._add(Result(f"{name}/kernel log is clean", clean, outcome.wall_s, faults))
 
 
+def _meson_result(suite, record):
+    """A line of meson's testlog.json as a Result."""
+    outcomes = {"OK": "passed", "EXPECTEDFAIL": "passed", "SKIP": "skipped"}
+    outcome = outcomes.get(record["result"], "failed")
+    lines = (record.get("stdout", "") + record.get("stderr", "")).splitlines()
+    name = f"{suite}/{record['name'].split(' / ')[-1]}"
+    return Result(name, outcome, record["duration"], "\n".join(lines[-40:]))
+
+
 _SANITIZER_ENV = {
     "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1",
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
@@ -258,7 +253,7 @@ _SANITIZER_ENV = {
 }
 
 
-def _THREADED(test):
+def _is_threaded(test):
     """Tests in which more than one thread runs: all of the rig, and those that say so."""
     return any("rig" in s or "thread" in s for s in test["suite"]) or "thread" in test["name"]
 
@@ -286,8 +281,6 @@ def _groups(script):
     )
     if not match:
         raise LabError(f"{script} declares no GROUPS")
-    import ast
-
     return [Group(**entry) for entry in ast.literal_eval(match[1])]
 
 
