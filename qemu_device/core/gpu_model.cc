@@ -17,7 +17,7 @@ namespace {
 constexpr uint64_t kMib = uint64_t{1} << 20;
 // The shortest and the longest sleep of the thread. Sleeping less costs more than it gains; longer
 // only until the device clock, which may run slower than the host's or stand still, is asked again.
-constexpr uint64_t kMinSleepNs = 20'000;
+constexpr uint64_t kMinSleepNs = 50'000;
 constexpr uint64_t kMaxSleepNs = 100'000'000;
 constexpr uint64_t kStoppedClockSleepNs = 5'000'000;
 

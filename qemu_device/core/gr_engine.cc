@@ -111,14 +111,32 @@ EngineResult GrEngine::Launch(uint64_t now) {
   return EngineResult::Ok();
 }
 
-uint64_t GrEngine::InstructionBudget(uint64_t now, uint64_t limit) const {
+uint64_t GrEngine::BusySms() const {
+  if (grid_->launch().sequential) return 1;
+  const uint64_t ctas = grid_->launch().grid.Count() - grid_->ctas_started() + grid_->live_ctas();
+  return std::clamp<uint64_t>(ctas, 1, machine_.state.config().sms);
+}
+
+uint64_t GrEngine::QuantumCycles(uint64_t now, uint64_t limit, uint64_t sms) const {
   uint64_t quantum = kQuantumNs;
   if (limit != kNever && limit > now) quantum = std::min(quantum, limit - now);
-  const uint64_t cycles = std::max<uint64_t>(machine_.NsToCycles(quantum), 1);
-  const uint64_t ctas = grid_->launch().grid.Count() - grid_->ctas_started() + grid_->live_ctas();
-  const uint64_t parallel =
-      grid_->launch().sequential ? 1 : std::clamp<uint64_t>(ctas, 1, machine_.state.config().sms);
-  return std::clamp<uint64_t>(cycles * parallel, 1, kQuantumInstructions);
+  return std::clamp<uint64_t>(machine_.NsToCycles(quantum), 1, kQuantumInstructions / sms);
+}
+
+uint64_t GrEngine::RunSms(uint64_t cycles, uint64_t sms) {
+  uint64_t spent = 0;
+  uint64_t instructions = 0;
+  // The executor takes the SM that is furthest behind. So as many rounds as there are SMs bring
+  // them all to the same time, and a quantum overshoots only by starts of CTAs.
+  for (uint64_t i = 0; i < sms && spent <= cycles; ++i) {
+    const sm::QuantumResult result = grid_->RunQuantum(cycles);
+    spent += result.cycles;
+    instructions += result.instructions;
+    if (result.state != sm::GridState::kRunning) break;
+  }
+  const std::lock_guard lock(machine_.state.mutex);
+  machine_.state.instructions += instructions;
+  return spent;
 }
 
 EngineResult GrEngine::Run(uint64_t now, bool leaving, uint64_t limit) {
@@ -126,14 +144,13 @@ EngineResult GrEngine::Run(uint64_t now, bool leaving, uint64_t limit) {
   if (phase_ == Phase::kReleasing) return ReleaseAll(now);
   if (phase_ == Phase::kStopped) return ReportStop(now);
   grid_->SetDraining(leaving && context_.mode == PreemptionMode::kCta);
-  const sm::QuantumResult result = grid_->RunQuantum(InstructionBudget(now, limit));
-  due_ = now + machine_.CyclesToNs(result.cycles);
-  if (result.state == sm::GridState::kFinished) phase_ = Phase::kReleasing;
-  if (result.state == sm::GridState::kFault || result.state == sm::GridState::kException) {
+  const uint64_t sms = BusySms();
+  due_ = now + machine_.CyclesToNs(RunSms(QuantumCycles(now, limit, sms), sms));
+  const sm::GridState state = grid_->state();
+  if (state == sm::GridState::kFinished) phase_ = Phase::kReleasing;
+  if (state == sm::GridState::kFault || state == sm::GridState::kException) {
     phase_ = Phase::kStopped;
   }
-  const std::lock_guard lock(machine_.state.mutex);
-  machine_.state.instructions += result.instructions;
   return EngineResult::Ok();
 }
 

@@ -22,7 +22,7 @@ ReduceOp ComputeReduceOp(uint32_t code);
 // between them.
 class GrEngine : public Engine {
  public:
-  static constexpr uint64_t kQuantumNs = 20'000;
+  static constexpr uint64_t kQuantumNs = 40'000;
   static constexpr uint64_t kQuantumInstructions = 200'000;  // bounds the host's time
 
   GrEngine(uint32_t index, Machine& machine) : Engine(index, machine), sm_memory_(machine) {}
@@ -58,7 +58,11 @@ class GrEngine : public Engine {
   EngineResult Notify(uint32_t data, uint64_t now);
   EngineResult ReleaseAll(uint64_t now);
   EngineResult ReportStop(uint64_t now);
-  uint64_t InstructionBudget(uint64_t now, uint64_t limit) const;
+  // Cycles of the next quantum, and how many SMs have work for it.
+  uint64_t QuantumCycles(uint64_t now, uint64_t limit, uint64_t sms) const;
+  uint64_t BusySms() const;
+  // Runs every busy SM for `cycles`; returns what the slowest one took.
+  uint64_t RunSms(uint64_t cycles, uint64_t sms);
   compute::ClassState MakeClassState() const;
   uint64_t Address(uint32_t upper_word, uint32_t upper_mask) const;
   void RaiseNonStall();

@@ -67,6 +67,32 @@ void BM_Submission(benchmark::State& state) {
 }
 BENCHMARK(BM_Submission)->Arg(1)->Arg(64)->Arg(1024);
 
+// Instructions per second of a grid that runs in the model: what quanta, scheduling and publishing
+// cost on top of the interpreter. The lab's engine: 25 MHz, 4 SMs.
+void BM_Grid(benchmark::State& state) {
+  ModelFixture gpu({.engine_mhz = 25, .sms = 4});
+  PageTables tables(gpu);
+  TestChannel channel(gpu, tables, 5, {.gr_context = true});
+  const uint64_t code = gpu.AllocateVram(4096);
+  const uint64_t qmd = gpu.AllocateVram(4096);
+  tables.Map4K(kSrcVa, code);
+  tables.Map4K(kDstVa, qmd);
+  // addi t0, t0, 1; addi t1, t1, 2; addi t2, t2, 3; j -12
+  const uint32_t program[] = {0x00128293, 0x00230313, 0x00338393, 0xff5ff06f};
+  std::memcpy(gpu.vram() + code, program, sizeof(program));
+  const std::pair<uint32_t, uint32_t> words[] = {
+      {48, 4}, {52, 1}, {56, 1}, {72, 1 << 16 | 0x23}, {76, 1 << 16 | 1}, {192, kSrcVa}};
+  for (const auto& [at, value] : words) gpu.SetVram(qmd + at, value);
+  fakes::Submit(gpu, 0, {{.tsgid = 1, .chids = {5}}});
+  channel.PushAndRing(
+      {Inc(1, NVC5C0_SEND_PCAS_A, 1), kDstVa >> 8, Inc(1, NVC5C0_SEND_SIGNALING_PCAS_B, 1), 3});
+  const uint32_t before = gpu.Read(NV_TS104_INSTRUCTIONS_LO);
+  for (auto _ : state) gpu.Advance(10'000'000);
+  state.counters["instructions"] =
+      benchmark::Counter(gpu.Read(NV_TS104_INSTRUCTIONS_LO) - before, benchmark::Counter::kIsRate);
+}
+BENCHMARK(BM_Grid)->Unit(benchmark::kMillisecond);
+
 void BM_RegisterRead(benchmark::State& state) {
   ModelFixture gpu;
   for (auto _ : state) benchmark::DoNotOptimize(gpu.Read(NV_PFIFO_INTR_0));

@@ -362,10 +362,29 @@ TEST(Cilp, PreemptedGridResumesWithTheSameResult) {
   EXPECT_EQ(rig.faults.count(), 0u);
 }
 
+TEST(Cilp, SlicesAreExactAlsoOnASlowEngineWithManySms) {
+  Rig rig({.engine_mhz = 25, .sms = 4, .ctxsw_us = 10});
+  Client other(rig.gpu, 9);
+  const uint64_t start = rig.gpu.now();
+  fakes::Submit(rig.gpu, 0,
+                {{.tsgid = 3, .chids = {5}, .timeout = 100, .scale = 0, .gfid = 2},
+                 {.tsgid = 4, .chids = {9}, .timeout = 100, .scale = 0, .gfid = 3}});
+  for (Client* client : {&rig.client, &other}) {
+    client->Program({kEndless});
+    client->Start(Qmd().Grid(8, 1, 1));
+  }
+  // A cycle is 40 ns. The first launch comes 210 ns into its slice, so that the slice ends inside
+  // a cycle, which is finished; afterwards slices are whole cycles.
+  const uint64_t first = 102'410;
+  rig.gpu.AdvanceTo(start + 4 * 10'000 + 2 * first + 2 * 102'400);
+  EXPECT_EQ(rig.gpu.Read(0xf200 + 8 * 2), first + 102'400);
+  EXPECT_EQ(rig.gpu.Read(0xf200 + 8 * 3), first + 102'400);
+}
+
 TEST(Cilp, RunlistPreemptSavesWithin50us) {
-  Rig rig({.sms = 1});
+  Rig rig({.engine_mhz = 25, .sms = 4});
   rig.client.Program({kEndless});
-  rig.client.Start(Qmd());
+  rig.client.Start(Qmd().Grid(9, 1, 1));
   rig.gpu.Advance(100'000);
   rig.gpu.Write(NV_PFIFO_SCHED_DISABLE, 1);
   rig.gpu.Write(NV_PFIFO_RUNLIST_PREEMPT, 1);
