@@ -431,6 +431,9 @@ bool Runlist::Delay(uint64_t ns) {
   leave_since_ += ns;
   if (wake_at_ != kNever) wake_at_ += ns;
   if (writeback_at_ != kNever) writeback_at_ += ns;
+  for (auto& [chid, waiter] : waiters_) {
+    if (waiter.retry_at != kNever) waiter.retry_at += ns;
+  }
   Publish();
   return true;
 }

@@ -36,12 +36,12 @@ uint64_t Worker::EventsExcept(uint32_t runlist) const {
 
 uint64_t Worker::NextEvent() const { return EventsExcept(kRunlists); }
 
-bool Worker::Lagged(Runlist& runlist, uint64_t due) {
+uint64_t Worker::CatchUp(Runlist& runlist, uint64_t due) {
   const uint64_t now = state_.Now();
-  if (now <= due + kLagToleranceNs || !runlist.Delay(now - due)) return false;
+  if (now <= due + kLagToleranceNs || !runlist.Delay(now - due)) return due;
   const std::lock_guard lock(state_.mutex);
   state_.lag_ns += now - due;
-  return true;
+  return now;
 }
 
 void Worker::RunUntil(uint64_t end, bool paced) {
@@ -63,7 +63,7 @@ void Worker::RunUntil(uint64_t end, bool paced) {
       continue;
     }
     Runlist& runlist = *runlists_[which];
-    if (paced && Lagged(runlist, due)) continue;
+    if (paced) due = CatchUp(runlist, due);
     machine_.time = std::max(machine_.time, due);
     const uint64_t horizon = std::min(end, EventsExcept(which));
     runlist.Run(machine_.time, std::max(horizon, machine_.time));

@@ -39,7 +39,8 @@ class Worker {
   void HandleInvalidate(const TlbInvalidate& what);
   void FireAlarm();
   uint64_t EventsExcept(uint32_t runlist) const;
-  bool Lagged(Runlist& runlist, uint64_t due);
+  // When `runlist` shall do what is due at `due`: then, or now if that is too long ago.
+  uint64_t CatchUp(Runlist& runlist, uint64_t due);
 
   DeviceState& state_;
   Mmu mmu_;

@@ -46,6 +46,8 @@ class ThreadedModel {
   uint32_t Read(uint32_t offset) { return ts104_bar0_read(model_, offset, 4); }
   void Write(uint32_t offset, uint32_t value) { ts104_bar0_write(model_, offset, 4, value); }
   uint32_t messages() const { return messages_; }
+  // As if the host had not run for so long.
+  void JumpClock(uint64_t ns) { jumped_ += ns; }
 
   // VRAM words as the CPU writes them through BAR1.
   void Poke(uint64_t offset, uint32_t value) {
@@ -112,6 +114,7 @@ class ThreadedModel {
   std::byte* vram_;
   ts104_model* model_ = nullptr;
   std::atomic<uint32_t> messages_{0};
+  std::atomic<uint64_t> jumped_{0};
 };
 
 TEST(Threads, WorkRunsWhileVcpusHammerRegisters) {
@@ -232,6 +235,25 @@ TEST(Threads, OverloadCountsLagAndAnswersRequests) {
   gpu.Write(NV_PFIFO_RUNLIST_PREEMPT, 1);
   EXPECT_TRUE(gpu.WaitFor([&] { return gpu.Read(NV_PFIFO_RUNLIST_PREEMPT) == 0; }));
   EXPECT_EQ(gpu.Read(NV_PFIFO_ENGINE_STATUS(0)), 0u);
+}
+
+TEST(Threads, WaitingAcquireSurvivesAJumpOfTheClock) {
+  ThreadedModel gpu;
+  gpu.MakeTables();
+  constexpr uint32_t kBase = 0x1'0000;
+  gpu.MakeChannel(5, kBase);
+  gpu.Submit(1, 5, 0x9000);
+  gpu.PushRelease(kBase, 0, 7);
+  gpu.Poke(kBase + 0x3000 + 20, 0);  // ACQUIRE instead, without SWITCH_TSG
+  gpu.PushRelease(kBase, 1, 8);
+  gpu.Write(0x810090, 5 | 15 << 16);
+  ASSERT_TRUE(gpu.WaitFor([&] { return (gpu.Read(NV_PCCSR_CHANNEL(5)) >> 24 & 15) == 3; }));
+  for (int i = 0; i < 5; ++i) {
+    gpu.JumpClock(1'000'000'000);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  gpu.Poke(kBase + 0x4000, 7);
+  EXPECT_TRUE(gpu.WaitFor([&] { return gpu.Peek(kBase + 0x4000) == 8; }));
 }
 
 TEST(Threads, AlarmInterrupts) {
