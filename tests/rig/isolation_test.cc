@@ -122,6 +122,33 @@ TEST_F(IsolationTest, MemOpOfAPrivilegedChannelIsCarriedOut) {
   ExpectNeighbourWorks();
 }
 
+// Filling the shadow takes many slices. The channel starts when it is done, whether the work item
+// or an invalidate of the guest did the last one.
+TEST_F(IsolationTest, BigAddressSpaceIsFilledInSlices) {
+  const uint64_t pd1 = RawGuest::kRoot + 0x2000;
+  for (uint64_t i = 1; i < 200; ++i) {
+    guest_.SetVram64(pd1 + i * 8, 0x2 | (RawGuest::kRoot + 0x3000) >> 12 << 8);
+  }
+  // Another root with the same tables: a new space, filled at bind.
+  guest_.SetVram64(0x1f000, guest_.Vram32(RawGuest::kRoot));
+  guest_.WriteInstance(1);
+  guest_.SetVram32(RawGuest::kInstance + 0x1000 + NV_RAMIN_PAGE_DIR_BASE, 0x1f000 | 0xc00);
+  uint32_t bind = 1u << 31 | (RawGuest::kInstance + 0x1000) >> 12;
+  ts_vgpu_region_rw(machine_.core(), TS_REGION_BAR0, NV_PCCSR_CHANNEL_INST(1), &bind, 4, true);
+  uint32_t enable = 1u << 10;
+  ts_vgpu_region_rw(machine_.core(), TS_REGION_BAR0, NV_PCCSR_CHANNEL(1), &enable, 4, true);
+  EXPECT_EQ(gpu_.Read32(NV_PCCSR_CHANNEL(1)) & 1, 0u) << "still held back";
+  uint32_t invalidate = 1u << 31 | 0x1;
+  for (int i = 0; i < 100; ++i) {
+    ts_vgpu_region_rw(machine_.core(), TS_REGION_BAR0, NV_PFB_PRI_MMU_INVALIDATE, &invalidate, 4,
+                      true);
+  }
+  guest_.Submit(2, {1});
+  guest_.Push(1, 2, RawGuest::Release(RawGuest::kData, 0x77));
+  EXPECT_TRUE(guest_.WaitVram32(RawGuest::kData, 0x77));
+  ExpectNeighbourWorks();
+}
+
 TEST_F(IsolationTest, UnmappedAddressIsAFaultOfThatGuest) {
   guest_.Push(0, kCopyRunlist, RawGuest::Copy(0x1f0000, RawGuest::kData, 4, RawGuest::kData, 1));
   machine_.Advance(2'000'000);
@@ -134,6 +161,40 @@ TEST_F(IsolationTest, UnmappedAddressIsAFaultOfThatGuest) {
   EXPECT_NE(guest_.Read(NV_PCCSR_CHANNEL(0)) & 1u << 23, 0u);  // ENG_FAULTED
   EXPECT_NE(guest_.Read(NV_CTRL_LEAF(4)) & 1u << 4, 0u);       // vector 132
   ExpectNeighbourWorks();
+}
+
+TEST_F(IsolationTest, FullFaultBufferOverflowsAsOnABareGpu) {
+  guest_.Write(NV_PFB_PRI_MMU_FAULT_BUFFER_SIZE(0), 0);
+  guest_.Write(NV_PFB_PRI_MMU_FAULT_BUFFER_SIZE(0), 1u << 31 | 2);  // room for one
+  guest_.StartChannel(1, 2);
+  guest_.Push(0, kCopyRunlist, RawGuest::Release(0x1f0000, 1));
+  guest_.Push(1, 2, RawGuest::Release(0x1f1000, 1));
+  machine_.Advance(2'000'000);
+  EXPECT_EQ(guest_.Read(NV_PFB_PRI_MMU_FAULT_BUFFER_PUT(0)), 1u << 31 | 1u);
+  EXPECT_EQ(guest_.Read(NV_PFB_PRI_MMU_FAULT_STATUS), 1u << 9 | 1u << 11 | 1u << 13);
+  EXPECT_NE(guest_.Read(NV_CTRL_LEAF(4)) & 1u << 5, 0u);  // vector 133
+  guest_.Write(NV_PFB_PRI_MMU_FAULT_BUFFER_GET(0), 1);
+  guest_.Write(NV_PFB_PRI_MMU_FAULT_BUFFER_GET(0), 1u << 31 | 1u);
+  EXPECT_EQ(guest_.Read(NV_PFB_PRI_MMU_FAULT_STATUS), 0u);
+  ExpectNeighbourWorks();
+}
+
+TEST_F(IsolationTest, PreemptAndSchedDisableAreTheGuestsOwn) {
+  guest_.Write(NV_PFIFO_INTR_0_MASK_SET, 1u << 28);
+  guest_.Write(NV_PFIFO_PREEMPT, 1u << 24 | 0);
+  machine_.Advance(1'000'000);
+  EXPECT_EQ(guest_.Read(NV_PFIFO_PREEMPT) & 1u << 20, 0u);
+  EXPECT_NE(guest_.Read(NV_PFIFO_INTR_0) & 1u << 28, 0u);
+  EXPECT_EQ(neighbour_.Read(NV_PFIFO_INTR_0) & 1u << 28, 0u);
+  guest_.Write(NV_PFIFO_SCHED_DISABLE, 1u << kCopyRunlist);
+  guest_.Write(NV_PFIFO_RUNLIST_PREEMPT, 1u << kCopyRunlist);
+  machine_.Advance(1'000'000);
+  EXPECT_EQ(guest_.Read(NV_PFIFO_RUNLIST_PREEMPT), 0u);
+  guest_.Push(0, kCopyRunlist, RawGuest::Release(RawGuest::kData, 5));
+  ExpectNeighbourWorks();
+  EXPECT_EQ(guest_.Vram32(RawGuest::kData), 0u);
+  guest_.Write(NV_PFIFO_SCHED_DISABLE, 0);
+  EXPECT_TRUE(guest_.WaitVram32(RawGuest::kData, 5));
 }
 
 TEST_F(IsolationTest, VramBeyondThePartitionIsARegionViolation) {

@@ -130,6 +130,7 @@ void VirtualFifo::WriteControl(uint32_t chid, uint32_t value) {
   if (channel == nullptr) return;
   if (channel->bound && (value & kPassedControl) != 0) {
     context_.gpu.WriteChannel(physical, value & kPassedControl);
+    context_.gpu.NoteWork(context_.partition.function);  // a fault may have been cleared
   }
   if (control.Test<Control::EnableClr>()) {
     channel->enabled = false;
@@ -150,6 +151,7 @@ void VirtualFifo::EnableIfFree(VirtualChannel& channel) {
   if (!channel.enabled || !channel.bound || channel.holds != 0) return;
   context_.gpu.WriteChannel(context_.PhysicalId(channel.chid),
                             Control().Set<Control::EnableSet>(1).raw());
+  context_.gpu.NoteWork(context_.partition.function);
 }
 
 // ---- binding
@@ -273,6 +275,7 @@ Status VirtualFifo::BuildShadow(VirtualChannel& channel, const InstanceBlock& bl
   const bool syncing = space != nullptr && space->syncing();
   channel.holds = static_cast<uint8_t>((channel.holds & ~VirtualChannel::kHoldSync) |
                                        (syncing ? VirtualChannel::kHoldSync : 0));
+  mmu_waited_for_ = mmu_waited_for_ || syncing;
   const InstanceBlock shadow =
       MakeShadowInstance(block, translation, context_.partition, context_.gpu.ctx_size());
   for (size_t i = 0; i < kInstanceWords; ++i) channel.shadow.Store32(i, shadow.words[i]);
@@ -332,6 +335,8 @@ void VirtualFifo::Unmap(uint64_t start, uint64_t length) {
 
 void VirtualFifo::MmuIdle() {
   context_.mutex.AssertHeld();
+  if (!mmu_waited_for_) return;
+  mmu_waited_for_ = false;
   channels_.ForEach([this](uint64_t, base::UniquePtr<VirtualChannel>& owned) {
     context_.mutex.AssertHeld();
     VirtualChannel& channel = *owned;

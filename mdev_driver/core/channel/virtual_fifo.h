@@ -162,6 +162,8 @@ class VirtualFifo {
   uint32_t runlist_preempts_ TS_GUARDED_BY(context_.mutex) = 0;
   uint32_t preempt_ TS_GUARDED_BY(context_.mutex) = 0;
   bool preempt_wanted_ TS_GUARDED_BY(context_.mutex) = false;
+  // Some channel has kHoldMemOp or kHoldSync.
+  bool mmu_waited_for_ TS_GUARDED_BY(context_.mutex) = false;
   Pbdma pbdmas_[kNumRunlists] TS_GUARDED_BY(context_.mutex);
 };
 

@@ -56,7 +56,10 @@ bool VirtualFifo::Emulate(VirtualChannel& channel) {
   } else {
     ClearFaulted(error.data0);
   }
-  if (mmu_.busy()) return true;  // MmuIdle goes on with the channel
+  if (mmu_.busy()) {
+    mmu_waited_for_ = true;  // MmuIdle goes on with the channel
+    return true;
+  }
   channel.holds = static_cast<uint8_t>(channel.holds & ~VirtualChannel::kHoldMemOp);
   PatchMethod(channel, 0, 0);
   Resume(channel);
@@ -71,6 +74,7 @@ void VirtualFifo::ClearFaulted(uint32_t data) {
   const bool engine = method.Get<Method::Type>() == Method::kTypeEngFaulted;
   context_.gpu.WriteChannel(context_.PhysicalId(method.Get<Method::Chid>()),
                             engine ? Control::EngFaulted::kMask : Control::PbdmaFaulted::kMask);
+  context_.gpu.NoteWork(context_.partition.function);
 }
 
 void VirtualFifo::Show(Pbdma& pbdma, const PbdmaError& error) {
@@ -119,6 +123,7 @@ void VirtualFifo::Resume(VirtualChannel& channel) {
   EnableIfFree(channel);
   if (channel.bound && channel.enabled) {
     context_.gpu.RingDoorbell(context_.PhysicalId(channel.chid));
+    context_.gpu.NoteWork(context_.partition.function);
   }
 }
 
@@ -153,6 +158,7 @@ void VirtualFifo::RingDoorbell(uint32_t token) {
   if ((token & ~kDefined) != 0 || bell.Get<Doorbell::Chid>() >= context_.partition.channels) return;
   if (runlist >= kNumRunlists && runlist != kAnyRunlist) return;
   context_.gpu.RingDoorbell(context_.PhysicalId(bell.Get<Doorbell::Chid>()), runlist);
+  context_.gpu.NoteWork(context_.partition.function);
 }
 
 // ---- registers
