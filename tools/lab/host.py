@@ -5,6 +5,7 @@ import dataclasses
 import io
 import os
 import pathlib
+import re
 import select
 import shlex
 import shutil
@@ -29,6 +30,8 @@ EXIT_TIMEOUT = 124
 
 _HERE = pathlib.Path(__file__).parent
 _RESULT_DISK_BYTES = 1 << 30
+# QEMU itself: translated code, and the pages of VRAM that are used.
+_QEMU_MIB = 1024
 
 
 @dataclasses.dataclass
@@ -74,6 +77,29 @@ def run(lab, cache, request, stream=True):
     """
     with cache.run_directory() as directory:
         return _Run(lab, cache, request, directory, stream).execute()
+
+
+def qemu_refusal(lab, plugin, device):
+    """What L0's QEMU says when it refuses `device`. Raises LabError when it accepts it."""
+    argv = ["env", f"LD_PRELOAD=/var/lab/plugin/{plugin.name}", "qemu-system-x86_64", "-nodefaults"]
+    argv += ["-display", "none", "-machine", "q35", "-accel", "tcg", "-S", "-device", device]
+    child = process.start(
+        process.in_root(lab.root, argv, [(plugin.parent, "/var/lab/plugin")]),
+        env=process.root_env(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        output, _ = child.communicate(timeout=20)
+    except subprocess.TimeoutExpired:
+        raise LabError(f"QEMU accepts -device {device}") from None
+    finally:
+        process.stop(child)
+    if child.returncode == 0:
+        raise LabError(f"QEMU ended well with -device {device}")
+    return output
 
 
 class _Run:
@@ -127,6 +153,7 @@ class _Run:
 
     def _prepare(self):
         request = self._request
+        self._check_memory()
         settings = {
             "LAB_BARE": int(request.bare),
             "LAB_SHELL": int(request.shell),
@@ -150,6 +177,15 @@ class _Run:
             listener.listen(1)
             listener.settimeout(30)
             self._ports[name] = listener
+
+    def _check_memory(self):
+        meminfo = pathlib.Path("/proc/meminfo").read_text(encoding="ascii")
+        available = int(re.search(r"MemAvailable: +(\d+)", meminfo)[1]) // 1024
+        if available < self._request.memory_mib + _QEMU_MIB:
+            raise LabError(
+                f"L1 needs {self._request.memory_mib} MiB and QEMU about {_QEMU_MIB} MiB, "
+                f"but only {available} MiB are available on this machine"
+            )
 
     def _binds(self):
         binds = [

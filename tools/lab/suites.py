@@ -186,8 +186,24 @@ class Runner:
     # Suites in L1.
 
     def _boot(self):
+        self._device_errors()
         for kernel in ("6.1", "6.12"):
             self._in_l1("boot", kernel, _TESTS / "boot/boot_test.py")
+
+    def _device_errors(self):
+        """What QEMU answers to a TS104 that cannot be; no machine is started."""
+        product = self._builder.parts(["plugin"])
+        for properties, expected in _BAD_DEVICES:
+            begin = time.monotonic()
+            try:
+                text = host.qemu_refusal(self._lab, product.plugin, f"ts104,{properties}")
+                right = re.search(expected, text)
+                problem = "" if right else f"expected {expected!r}, QEMU says:\n{text}"
+            except LabError as error:
+                problem = str(error)
+            outcome = "failed" if problem else "passed"
+            name = f"boot/QEMU refuses {properties}"
+            self._add(Result(name, outcome, time.monotonic() - begin, problem))
 
     def _in_l1(self, suite, kernel, script):
         """Runs the tests of `script` in L1, in one boot per group of the script's."""
@@ -235,6 +251,17 @@ class Runner:
         faults = "\n".join(outcome.kernel_faults)
         clean = "failed" if faults else "passed"
         self._add(Result(f"{name}/kernel log is clean", clean, outcome.wall_s, faults))
+
+
+# Properties of a TS104 and what must be in QEMU's message: the legal range, or the name.
+_BAD_DEVICES = [
+    ("vram=100M", r"64M to 16384M"),
+    ("vram=32M", r"64M to 16384M"),
+    ("vram=32G", r"64M to 16384M"),
+    ("sms=0", r"sms.* 1 to 64"),
+    ("engine-mhz=0", r"engine-mhz.* 1 to 10000"),
+    ("colour=green", r"colour"),
+]
 
 
 def _meson_result(suite, record):

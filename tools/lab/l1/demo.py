@@ -21,7 +21,7 @@ import vgpu
 TIMEOUT_S = 240
 _TYPES = (1, 2, 4, 8, 16)
 # Submissions of the steady run, and how many at its ends count as set-up and tear-down.
-_STEADY, _EDGE = 600, 20
+_STEADY, _EDGE = 300, 20
 
 _COMMAND = f"""
 ts104-run --json all >/run/all.json
