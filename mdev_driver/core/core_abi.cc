@@ -62,6 +62,27 @@ int ts_gpu_set_pin_batch(ts_gpu* gpu, uint32_t pages) {
   return 0;
 }
 
+int ts_gpu_set_sched_param(ts_gpu* gpu, ts_sched_param param, uint32_t value) {
+  return StatusToErrno(gpu->impl->SetSchedParam(param, value));
+}
+uint32_t ts_gpu_get_sched_param(ts_gpu* gpu, ts_sched_param param) {
+  return gpu->impl->GetSchedParam(param);
+}
+
+uint32_t ts_gpu_slices(ts_gpu* gpu, uint32_t runlist, ts_slice* out, uint32_t count) {
+  using turnstile::SliceRecord;
+  if (count > TS_SLICES_MAX) count = TS_SLICES_MAX;
+  auto records = base::DynArray<SliceRecord>::Create(count);
+  if (!records.ok() || count == 0) return 0;
+  const uint32_t size = gpu->impl->GetSlices(runlist, records->data(), count);
+  for (uint32_t i = 0; i < size; ++i) {
+    const SliceRecord& record = (*records)[i];
+    out[i] = {record.timestamp_ns, record.run_ns, record.target_ns, record.preemptions,
+              record.function};
+  }
+  return size;
+}
+
 int ts_gpu_type_info(const ts_gpu* gpu, uint32_t index, ts_type_info* out) {
   if (index >= TS_TYPE_COUNT) return StatusToErrno(Status::kInvalidArgument);
   const turnstile::VgpuType& type = turnstile::kVgpuTypes[index];
@@ -113,6 +134,21 @@ void ts_vgpu_dma_unmap(ts_vgpu* vgpu, uint64_t iova, uint64_t length) {
 
 void ts_vgpu_set_irq_mode(ts_vgpu* vgpu, ts_irq_mode mode) { vgpu->impl->SetIrqMode(mode); }
 void ts_vgpu_get_counters(ts_vgpu* vgpu, ts_counters* out) { vgpu->impl->Counters(out); }
+
+int ts_vgpu_set_sched_param(ts_vgpu* vgpu, ts_vgpu_sched_param param, uint32_t value) {
+  return StatusToErrno(vgpu->impl->SetSchedParam(param, value));
+}
+uint32_t ts_vgpu_get_sched_param(ts_vgpu* vgpu, ts_vgpu_sched_param param) {
+  return vgpu->impl->GetSchedParam(param);
+}
+int ts_vgpu_sched_figures(ts_vgpu* vgpu, uint32_t runlist, ts_sched_figures* out) {
+  if (runlist >= TS_RUNLISTS) return StatusToErrno(Status::kInvalidArgument);
+  const turnstile::SchedAccount account = vgpu->impl->GetAccount(runlist);
+  *out = {account.run_ns, account.wait_ns,     account.longest_wait_ns,
+          account.slices, account.preemptions, account.overshoot_ns};
+  return 0;
+}
+
 uint32_t ts_vgpu_function(const ts_vgpu* vgpu) { return vgpu->impl->function(); }
 
 }  // extern "C"

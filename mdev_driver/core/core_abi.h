@@ -77,6 +77,34 @@ int ts_gpu_set_policy(struct ts_gpu* gpu, const char* name);
 /* Pages per ts_host_pin call from now on: 1..512, else -EINVAL. Any. */
 int ts_gpu_set_pin_batch(struct ts_gpu* gpu, uint32_t pages);
 
+enum ts_sched_param {
+  TS_SCHED_ARR = 0,              /* 0, 1: equal and fixed share by adaptive round robin */
+  TS_SCHED_FREQUENCY_HZ = 1,     /* of slices with arr: 63..960; 0: by type, 480 or 960 */
+  TS_SCHED_AVERAGING_FACTOR = 2, /* 1..60 */
+  TS_SCHED_TIMESLICE_US = 3,     /* all others: 1000..30000; 0: by type, 2000 or 1000 */
+  TS_SCHED_HOLD_US = 4,          /* an idle vGPU keeps its slice so long: 0..10000 */
+  TS_SCHED_CTXSW_TIMEOUT_MS = 5, /* 1..10000 */
+  TS_SCHED_STRICT = 6,           /* 0, 1: weighted and latency leave idle slices idle */
+};
+#define TS_SCHED_PARAMS 7
+
+/* Changes it while guests run. Process. -EINVAL; a log line tells the legal range. */
+int ts_gpu_set_sched_param(struct ts_gpu* gpu, enum ts_sched_param param, uint32_t value);
+/* Process. */
+uint32_t ts_gpu_get_sched_param(struct ts_gpu* gpu, enum ts_sched_param param);
+
+struct ts_slice {
+  uint64_t timestamp_ns; /* end, clock of ts_host_now_ns */
+  uint64_t run_ns;
+  uint64_t target_ns;
+  uint64_t preemptions; /* of the function so far */
+  uint32_t function;    /* 0: a slice that belongs to nobody */
+};
+#define TS_SLICES_MAX 200
+
+/* The newest `count` (at most TS_SLICES_MAX) slices of runlist 0..2; returns how many. Process. */
+uint32_t ts_gpu_slices(struct ts_gpu* gpu, uint32_t runlist, struct ts_slice* out, uint32_t count);
+
 /* ---- types --------------------------------------------------------------------------------- */
 
 #define TS_TYPE_COUNT 5
@@ -225,6 +253,34 @@ struct ts_counters {
 
 /* Process. */
 void ts_vgpu_get_counters(struct ts_vgpu* vgpu, struct ts_counters* out);
+
+enum ts_vgpu_sched_param {
+  TS_VGPU_SCHED_WEIGHT = 0,      /* 1..10000 */
+  TS_VGPU_SCHED_CAP_PERCENT = 1, /* 1..100 */
+  TS_VGPU_SCHED_LATENCY_US = 2,  /* 200..1000000; 0: no bound */
+};
+#define TS_VGPU_SCHED_PARAMS 3
+
+/* From create to destroy, guests may run. Process. -EINVAL; a log line tells the legal range. */
+int ts_vgpu_set_sched_param(struct ts_vgpu* vgpu, enum ts_vgpu_sched_param param, uint32_t value);
+/* Process. */
+uint32_t ts_vgpu_get_sched_param(struct ts_vgpu* vgpu, enum ts_vgpu_sched_param param);
+
+#define TS_RUNLISTS 3
+
+/* Of one runlist since the vGPU was opened; nanoseconds. Only run_ns with best effort. */
+struct ts_sched_figures {
+  uint64_t run_ns; /* the GPU's clock */
+  uint64_t wait_ns;
+  uint64_t longest_wait_ns;
+  uint64_t slices;
+  uint64_t preemptions;
+  uint64_t overshoot_ns;
+};
+
+/* Process. -EINVAL: runlist above 2. */
+int ts_vgpu_sched_figures(struct ts_vgpu* vgpu, uint32_t runlist, struct ts_sched_figures* out);
+
 /* Function number on the device, 1..63. Constant. Any. */
 uint32_t ts_vgpu_function(const struct ts_vgpu* vgpu);
 

@@ -18,8 +18,6 @@ namespace reg = ts104;  // register classes
 constexpr uint32_t kIdLetters = 0x34305354;  // "TS04"
 constexpr size_t kRunlistBytes = kMaxHardwareEntries * NV_RAMRL_ENTRY_SIZE;
 constexpr uint32_t kFaultEntries = 2048;
-// A context that will not leave its engine is dropped by the hardware after this.
-constexpr uint32_t kCtxswTimeoutTicks = 500 * 1000 * 1000 / 1024;
 constexpr uint32_t kDrainTimeoutUs = 2 * 1000 * 1000;
 constexpr uint32_t kInvalidateTimeoutUs = 1000 * 1000;
 constexpr uint32_t kEngineResetTimeoutUs = 100 * 1000;
@@ -77,9 +75,11 @@ Status PhysicalGpu::Init(const ts_gpu_params& params) {
     for (DmaBuffer& buffer : runlist.buffers) {
       TS_TRY(buffer, DmaBuffer::Create(host_, kRunlistBytes, nullptr));
     }
+    TS_TRY_STATUS(runlist.slices.Init());
   }
   TS_TRY(policy_, MakePolicy(params.policy != nullptr ? params.policy : PolicyName(0), *this));
   policy_name_.store(policy_->name(), std::memory_order_relaxed);
+  notes_wanted_.store(policy_->wants_doorbells(), std::memory_order_relaxed);
   ResetFifo();
   TS_TRY_STATUS(SetUpFaultBuffer());
   EnableInterrupts();
@@ -117,10 +117,7 @@ void PhysicalGpu::ResetFifo() {
   using reg::pmc::Enable;
   host_.Write32(Enable::Offset(), ~(1u << Enable::kBitPfifo));
   host_.Write32(Enable::Offset(), ~0u);
-  using Timeout = reg::pfifo::EngCtxswTimeout;
-  host_.Write32(
-      Timeout::Offset(),
-      Timeout().Set<Timeout::Period>(kCtxswTimeoutTicks).Set<Timeout::Detection>(1).raw());
+  SetCtxswTimeout(SchedParams().ctxsw_timeout_ms);
 }
 
 Status PhysicalGpu::SetUpFaultBuffer() {
@@ -155,6 +152,7 @@ uint32_t PhysicalGpu::Available(uint32_t type) {
 base::Result<Partition> PhysicalGpu::Reserve(uint32_t type) {
   base::MutexGuard guard(mutex_);
   base::Result<Partition> partition = partitions_.Allocate(type);
+  if (partition.ok()) vgpu_sched_params_[partition->function.value()] = VgpuSchedParams();
   if (partition.status() == Status::kNoSpace) {
     LogLine(host_.handle(), nullptr, TS_LOG_WARNING)
         << "no room for a vGPU of type " << kVgpuTypes[type].name << ": it wants "
@@ -439,14 +437,27 @@ const char* PhysicalGpu::policy_name() const {
 Status PhysicalGpu::SetPolicy(const char* name) {
   TS_TRY(auto policy, MakePolicy(name, *this));
   base::MutexGuard guard(mutex_);
+  for (uint32_t r = 0; r < kNumRunlists; ++r) WatchIdle(base::RunlistId(r), false);
+  ArmTimer(base::Nanoseconds(0));
   policy_ = std::move(policy);
   policy_name_.store(policy_->name(), std::memory_order_relaxed);
+  notes_wanted_.store(policy_->wants_doorbells(), std::memory_order_relaxed);
   policy_->Start();
   return Status::kOk;
 }
 
+void PhysicalGpu::NoteWork(base::FunctionId function) {
+  if (!notes_wanted_.load(std::memory_order_relaxed)) return;
+  noted_work_.fetch_or(uint64_t{1} << function.value());
+  ts_host_queue_gpu_work(host_.handle());
+}
+
 void PhysicalGpu::PolicyWork() {
+  const uint64_t noted = noted_work_.exchange(0);
   base::MutexGuard guard(mutex_);
+  for (uint32_t function = 1; function < kNumFunctions; ++function) {
+    if ((noted >> function & 1) != 0) policy_->Doorbell(base::FunctionId(function));
+  }
   policy_->Timer();
 }
 

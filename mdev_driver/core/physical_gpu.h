@@ -106,6 +106,8 @@ class PhysicalGpu final : public TlbInvalidator, private RunlistHost {
   // engines are reset where a channel would not leave.
   void Drain(const Partition& partition) TS_EXCLUDES(mutex_);
   uint64_t FunctionTime(base::FunctionId function, uint32_t runlist) const;
+  // A channel of the function may have work that no doorbell of its window told of.
+  void NoteWork(base::FunctionId function);
 
   // ---- channels; chid physical ----
   Status BindChannel(uint32_t chid, const ChannelPointers& pointers) TS_EXCLUDES(mutex_);
@@ -148,6 +150,17 @@ class PhysicalGpu final : public TlbInvalidator, private RunlistHost {
   const char* policy_name() const;
   Status SetPolicy(const char* name) TS_EXCLUDES(mutex_);
   void PolicyWork() TS_EXCLUDES(mutex_);
+  // `param`: ts_gpu_sched_param. kInvalidArgument, with a line that names the range.
+  Status SetSchedParam(uint32_t param, uint32_t value) TS_EXCLUDES(mutex_);
+  uint32_t GetSchedParam(uint32_t param) TS_EXCLUDES(mutex_);
+  // `param`: ts_vgpu_sched_param. `vgpu` is for the line.
+  Status SetVgpuSchedParam(base::FunctionId function, uint32_t param, uint32_t value,
+                           ts_host_vgpu* vgpu) TS_EXCLUDES(mutex_);
+  uint32_t GetVgpuSchedParam(base::FunctionId function, uint32_t param) TS_EXCLUDES(mutex_);
+  // Zeros while the vGPU has no user.
+  SchedAccount GetAccount(base::FunctionId function, uint32_t runlist) TS_EXCLUDES(mutex_);
+  // The newest min(count, 200) slices, oldest first; returns how many.
+  uint32_t GetSlices(uint32_t runlist, SliceRecord* out, uint32_t count) TS_EXCLUDES(mutex_);
 
  private:
   struct FunctionState {
@@ -156,6 +169,10 @@ class PhysicalGpu final : public TlbInvalidator, private RunlistHost {
     SoftwareRunlist lists[kNumRunlists];
     bool disabled[kNumRunlists] = {};
     bool submit_pending[kNumRunlists] = {};
+    std::optional<uint32_t> resume[kNumRunlists];  // physical TSG that a switch has preempted
+    uint64_t run_time[kNumRunlists] = {};          // FUNCTION_TIME as read last
+    uint64_t run_time_read_at[kNumRunlists] = {};  // 0: never
+    SchedAccount accounts[kNumRunlists];
     FunctionEvents events;
   };
 
@@ -164,6 +181,12 @@ class PhysicalGpu final : public TlbInvalidator, private RunlistHost {
     DmaBuffer buffers[2];
     uint32_t next = 0;
     uint32_t in_flight = 0;
+    // What BASE_LO and BASE_HI hold.
+    std::optional<uint64_t> base;
+    // Of Switch: whose list the hardware has and whose it had before; 0: nobody's, or many.
+    uint32_t function = 0;
+    uint32_t previous_function = 0;
+    SliceLog slices;
   };
 
   explicit PhysicalGpu(HostGpu host) : host_(host) {}
@@ -181,9 +204,32 @@ class PhysicalGpu final : public TlbInvalidator, private RunlistHost {
   void CompleteSubmit(base::RunlistId runlist, base::FunctionId function) override;
   void ArmTimer(base::Nanoseconds delay) override;
   base::Nanoseconds Now() override;
+  uint32_t functions() const override { return kNumFunctions; }
+  bool HasList(base::RunlistId runlist, base::FunctionId function) override;
+  bool HasWork(base::RunlistId runlist, base::FunctionId function) override;
+  void Switch(base::RunlistId runlist, base::FunctionId function) override;
+  void Refresh(base::RunlistId runlist, base::FunctionId function) override;
+  base::Nanoseconds RunTime(base::RunlistId runlist, base::FunctionId function) override;
+  RunlistState State(base::RunlistId runlist) override;
+  void WatchIdle(base::RunlistId runlist, bool on) override;
+  void ArmDoorbell(base::FunctionId function) override;
+  base::Nanoseconds switch_cost() const override {
+    return base::Nanoseconds::FromMicroseconds(info_.ctxsw_us);
+  }
+  const SchedParams& params() const override;
+  const VgpuSchedParams& vgpu_params(base::FunctionId function) const override;
+  uint32_t units(base::FunctionId function) const override;
+  SchedAccount* account(base::RunlistId runlist, base::FunctionId function) override;
+  SliceLog& slice_log(base::RunlistId runlist) override;
 
   uint32_t WriteEntries(uint32_t runlist, DmaBuffer& buffer, std::span<const uint8_t> functions,
-                        base::FunctionId cause, uint32_t* offset) TS_REQUIRES(mutex_);
+                        std::optional<uint32_t> resume, base::FunctionId cause, uint32_t* offset)
+      TS_REQUIRES(mutex_);
+  void WriteSubmit(uint32_t runlist, uint64_t address, uint32_t entries, uint32_t offset)
+      TS_REQUIRES(mutex_);
+  void WatchEvents(bool on) TS_REQUIRES(mutex_);
+  void SubmitOne(uint32_t runlist, uint32_t function, bool refresh) TS_REQUIRES(mutex_);
+  void SetCtxswTimeout(uint32_t ms);
   std::optional<uint32_t> LoadedTsgOfRunlist(uint32_t runlist) const;
   bool FunctionLoaded(const Partition& partition) const;
   void ResetEnginesOf(const Partition& partition) TS_REQUIRES(mutex_);
@@ -195,6 +241,7 @@ class PhysicalGpu final : public TlbInvalidator, private RunlistHost {
   void ServicePbdma(uint32_t pbdma) TS_REQUIRES(mutex_);
   void ServiceRunlistEvents() TS_REQUIRES(mutex_);
   void ServiceCtxswTimeouts() TS_REQUIRES(mutex_);
+  void ServiceIdle(uint32_t detail) TS_REQUIRES(mutex_);
   void DrainFaults() TS_REQUIRES(mutex_);
   void ForwardFault(const std::array<uint32_t, kFaultPacketWords>& packet) TS_REQUIRES(mutex_);
   FunctionState* OwnerOfChannel(uint32_t chid) TS_REQUIRES(mutex_);
@@ -213,6 +260,12 @@ class PhysicalGpu final : public TlbInvalidator, private RunlistHost {
   base::HashMap<uint32_t> chid_of_instance_ TS_GUARDED_BY(mutex_);  // by DMA address
   uint32_t preempting_function_ TS_GUARDED_BY(mutex_) = 0;
   base::UniquePtr<Policy> policy_ TS_GUARDED_BY(mutex_);
+  SchedParams sched_params_ TS_GUARDED_BY(mutex_);
+  VgpuSchedParams vgpu_sched_params_[kNumFunctions] TS_GUARDED_BY(mutex_);
+  bool events_watched_ TS_GUARDED_BY(mutex_) = true;   // RUNLIST_EVENT interrupts
+  uint64_t armed_doorbells_ TS_GUARDED_BY(mutex_) = 0;  // bit f: notify of function f
+  std::atomic<bool> notes_wanted_{false};               // by the policy
+  std::atomic<uint64_t> noted_work_{0};                 // bit f, for PolicyWork
   std::atomic<const char*> policy_name_{""};
   std::atomic<bool> timer_due_{false};
   DmaBuffer fault_buffer_ TS_GUARDED_BY(mutex_);

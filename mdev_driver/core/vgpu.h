@@ -34,6 +34,16 @@ class Vgpu final : public FunctionClient {
   Status Map(uint32_t index, uint64_t offset, uint64_t length, ts_mmap_target* out) const;
   void DmaUnmap(uint64_t start, uint64_t length) TS_EXCLUDES(context_.mutex);
   void SetIrqMode(ts_irq_mode mode) { context_.tree.SetMode(mode); }
+  // No lock of the vGPU: PhysicalGpu's functions of the same names.
+  Status SetSchedParam(uint32_t param, uint32_t value) {
+    return context_.gpu.SetVgpuSchedParam(context_.partition.function, param, value, context_.host);
+  }
+  uint32_t GetSchedParam(uint32_t param) {
+    return context_.gpu.GetVgpuSchedParam(context_.partition.function, param);
+  }
+  SchedAccount GetAccount(uint32_t runlist) {
+    return context_.gpu.GetAccount(context_.partition.function, runlist);
+  }
   void Counters(ts_counters* out) TS_EXCLUDES(context_.mutex);
   uint32_t function() const { return context_.partition.function.value(); }
 

@@ -207,7 +207,10 @@ void ts_host_queue_vgpu_work(ts_host_vgpu* vgpu) {
   vgpu->gpu.WorkQueued();
 }
 void ts_host_queue_gpu_work(ts_host_gpu* gpu) { gpu->gpu_work_queued = true; }
-void ts_host_arm_timer(ts_host_gpu* gpu, uint64_t delay_ns) { gpu->timer_ns = delay_ns; }
+void ts_host_arm_timer(ts_host_gpu* gpu, uint64_t delay_ns) {
+  gpu->timer_ns = delay_ns;
+  gpu->timer_due = delay_ns == 0 ? 0 : gpu->now_ns + delay_ns;
+}
 
 void ts_host_log(ts_host_gpu* gpu, ts_host_vgpu*, ts_log_level, bool, const char* line) {
   if (gpu == nullptr) return;

@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 
@@ -67,7 +68,20 @@ void ModelGpu::Sleep(uint64_t ns) {
   ts104_run_until(model_, now_ns);
 }
 
+void ModelGpu::AdvanceTo(uint64_t time, uint64_t grain) {
+  while (now_ns < time) {
+    uint64_t next = std::max(ts104_next_event(model_), now_ns + grain);
+    if (timer_due != 0) next = std::min(next, std::max(timer_due, now_ns));
+    now_ns = std::min(next, time);
+    Pump();
+  }
+}
+
 void ModelGpu::Pump() {
+  if (timer_due != 0 && timer_due <= now_ns) {
+    timer_due = 0;
+    ts_gpu_timer(core);
+  }
   ts104_run_until(model_, now_ns);
   while (interrupt_ || !queued.empty() || gpu_work_queued) {
     if (TakeInterrupt()) {

@@ -39,6 +39,9 @@ class ModelGpu : public ts_host_gpu {
   // What a guest's mapped doorbell page reaches.
   uint32_t ReadBar3(uint64_t offset);
   void WriteBar3(uint64_t offset, uint32_t value);
+  // Time passes from event to event of the model and of the core's timer; interrupts are delivered
+  // when they come, to `grain` nanoseconds. Not from inside the core.
+  void AdvanceTo(uint64_t time, uint64_t grain = 1000);
   // Delivers interrupts to the core and runs its work, until nothing is left. Not from inside the
   // core.
   virtual void Pump();

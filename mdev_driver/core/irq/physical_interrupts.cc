@@ -39,7 +39,9 @@ constexpr uint32_t kFifoErrors = FifoIntr::BindError::kMask | FifoIntr::SchedErr
                                  FifoIntr::LbError::kMask;
 constexpr uint32_t kFifoEnabled = kFifoErrors | FifoIntr::CtxswTimeout::kMask |
                                   FifoIntr::TsgPreemptComplete::kMask | FifoIntr::PbdmaIntr::kMask |
-                                  FifoIntr::RunlistEvent::kMask;
+                                  FifoIntr::RunlistEvent::kMask |
+                                  FifoIntr::RunlistAndEngIdle::kMask |
+                                  FifoIntr::RunlistAcquireAndEngIdle::kMask;
 
 }  // namespace
 
@@ -118,9 +120,10 @@ void PhysicalGpu::HandleInterruptThread() {
   if ((pending & kDoorbell) == 0) return;
   using Notify = reg::ctrl::VirtualDoorbellNotify;
   for (uint32_t function = 1; function < kNumFunctions; ++function) {
-    if (functions_[function].get() == nullptr) continue;
+    if ((armed_doorbells_ >> function & 1) == 0) continue;
     if (!Notify(host_.Read32(Notify::Offset(function))).Test<Notify::Pending>()) continue;
     host_.Write32(Notify::Offset(function), Notify::Pending::kMask);
+    armed_doorbells_ &= ~(uint64_t{1} << function);
     policy_->Doorbell(base::FunctionId(function));
   }
 }
@@ -131,6 +134,12 @@ void PhysicalGpu::ServiceFifo() {
   if (intr.Test<FifoIntr::RunlistEvent>()) ServiceRunlistEvents();
   if (intr.Test<FifoIntr::PbdmaIntr>()) ServicePbdmas();
   if (intr.Test<FifoIntr::CtxswTimeout>()) ServiceCtxswTimeouts();
+  if (intr.Test<FifoIntr::RunlistAndEngIdle>()) {
+    ServiceIdle(reg::pfifo::IntrRunlistAndEngIdle::Offset());
+  }
+  if (intr.Test<FifoIntr::RunlistAcquireAndEngIdle>()) {
+    ServiceIdle(reg::pfifo::IntrRunlistAcquireAndEngIdle::Offset());
+  }
   if (intr.Test<FifoIntr::TsgPreemptComplete>()) {
     host_.Write32(FifoIntr::Offset(), FifoIntr::TsgPreemptComplete::kMask);
     if (FunctionState* state = functions_[preempting_function_].get(); state != nullptr) {
@@ -161,6 +170,14 @@ void PhysicalGpu::ServiceRunlistEvents() {
       CompleteSubmit(base::RunlistId(r), base::FunctionId(function));
     }
     policy_->Fetched(base::RunlistId(r));
+  }
+}
+
+void PhysicalGpu::ServiceIdle(uint32_t detail) {
+  const uint32_t bits = host_.Read32(detail);
+  host_.Write32(detail, bits);
+  for (uint32_t r = 0; r < kNumRunlists; ++r) {
+    if ((bits >> r & 1) != 0) policy_->Idle(base::RunlistId(r));
   }
 }
 

@@ -107,25 +107,38 @@ void PhysicalGpu::Submit(base::RunlistId runlist, std::span<const uint8_t> funct
   hardware.next ^= 1;
   ++hardware.in_flight;
   uint32_t offset = 0;
-  const uint32_t entries = WriteEntries(r, buffer, functions, cause, &offset);
-  const uint64_t address = buffer.address().value();
+  const uint32_t entries =
+      WriteEntries(r, buffer, functions, LoadedTsgOfRunlist(r), cause, &offset);
+  hardware.function = hardware.previous_function = 0;
+  WatchEvents(true);
+  WriteSubmit(r, buffer.address().value(), entries, offset);
+}
+
+// The base is written when it has changed only.
+void PhysicalGpu::WriteSubmit(uint32_t r, uint64_t address, uint32_t entries, uint32_t offset) {
+  std::optional<uint64_t>& base = runlists_[r].base;
   using Low = reg::pfifo::RunlistBaseLo;
-  host_.Write32(Low::Offset(r), Low(static_cast<uint32_t>(address) & Low::PtrLo::kMask)
-                                    .Set<Low::Target>(Low::kTargetSysCoh)
-                                    .raw());
-  host_.Write32(reg::pfifo::RunlistBaseHi::Offset(r), static_cast<uint32_t>(address >> 32));
+  if (base != address) {
+    host_.Write32(Low::Offset(r), Low(static_cast<uint32_t>(address) & Low::PtrLo::kMask)
+                                      .Set<Low::Target>(Low::kTargetSysCoh)
+                                      .raw());
+  }
+  if (!base.has_value() || *base >> 32 != address >> 32) {
+    host_.Write32(reg::pfifo::RunlistBaseHi::Offset(r), static_cast<uint32_t>(address >> 32));
+  }
+  base = address;
   using Write = reg::pfifo::RunlistSubmit;
   host_.Write32(Write::Offset(r),
                 Write().Set<Write::Length>(entries).Set<Write::OffsetBits>(offset).raw());
 }
 
-// Returns the number of entries. `offset`: where the hardware goes on. A TSG that is loaded keeps
-// its place, so that a submit of one guest does not push another's off the engine; but not when it
+// Returns the number of entries. `offset`: where the hardware goes on, at TSG `resume`: the one that
+// is loaded keeps its place, so that a submit of one guest does not push another's off the engine; but not when it
 // belongs to the submitter, who would otherwise renew its slice with every submit.
 uint32_t PhysicalGpu::WriteEntries(uint32_t runlist, DmaBuffer& buffer,
-                                   std::span<const uint8_t> functions, base::FunctionId cause,
+                                   std::span<const uint8_t> functions,
+                                   std::optional<uint32_t> resume, base::FunctionId cause,
                                    uint32_t* offset) {
-  const std::optional<uint32_t> loaded = LoadedTsgOfRunlist(runlist);
   uint32_t count = 0;
   uint32_t words[kRunlistEntryWords];
   const auto append = [&] {
@@ -140,7 +153,7 @@ uint32_t PhysicalGpu::WriteEntries(uint32_t runlist, DmaBuffer& buffer,
     if (count + list.entries() > kMaxHardwareEntries) break;
     const uint32_t first_id = state.partition.first_chid;
     for (const SoftwareRunlist::Tsg& tsg : list.tsgs()) {
-      if (loaded == first_id + tsg.tsgid) {
+      if (resume == first_id + tsg.tsgid) {
         *offset = cause.value() == function ? count + 1 + tsg.length : count;
       }
       MakeTsgEntry(tsg, function, first_id + tsg.tsgid, words);

@@ -2,6 +2,10 @@
 #include "core/sched/policy.h"
 
 #include "core/sched/best_effort.h"
+#include "core/sched/equal_share.h"
+#include "core/sched/fixed_share.h"
+#include "core/sched/latency.h"
+#include "core/sched/weighted.h"
 
 namespace turnstile {
 
@@ -10,6 +14,7 @@ namespace {
 template <typename P>
 base::Result<base::UniquePtr<Policy>> Make(RunlistHost& host) {
   TS_TRY(auto policy, base::MakeUnique<P>(host));
+  TS_TRY_STATUS(policy->Init());
   return base::Result<base::UniquePtr<Policy>>(base::UniquePtr<Policy>(policy.release()));
 }
 
@@ -19,7 +24,9 @@ struct Entry {
 };
 
 constexpr Entry kPolicies[] = {
-    {BestEffort::kName, Make<BestEffort>},
+    {BestEffort::kName, Make<BestEffort>}, {EqualShare::kName, Make<EqualShare>},
+    {FixedShare::kName, Make<FixedShare>}, {Weighted::kName, Make<Weighted>},
+    {Latency::kName, Make<Latency>},
 };
 
 bool Equal(const char* a, const char* b) {

@@ -14,7 +14,7 @@ namespace turnstile {
 
 // Every runlist is a lane in which one function at a time has its turn. Who is next: the least
 // virtual time (start-time fair queueing): what a function used, divided by its weight. What it used
-// is what it ran by the GPU's own clock, and the gaps in its turn while others waited; a context
+// is what it ran by the GPU's own clock, and long gaps in its turn while others waited; a context
 // switch is nobody's. A context that leaves late is charged for it when its successor's turn ends.
 //
 // Lanes that conserve work know who is idle: a function that runs out of work keeps its turn for the
@@ -65,11 +65,13 @@ class TimeShare : public Policy {
     uint64_t target = 0;
     uint64_t marked_at = 0;        // used is known up to here
     uint64_t idle_since = 0;       // 0: is busy, as far as is known
+    uint64_t preempt_at = kNever;  // somebody urgent takes over then
     uint64_t due = kNever;
     uint64_t vnow = 0;             // virtual time of the lane: of the last turn given
     bool switch_charged = false;
     bool contended = false;        // somebody waited since marked_at
     bool watching = false;
+    bool many = false;             // Many(), when the turn began
   };
 
   // ---- what makes a policy ----
@@ -80,15 +82,17 @@ class TimeShare : public Policy {
   // Length of the function's next turn.
   virtual uint64_t TargetOf(const Lane& lane, Tenant& tenant);
   // `ns` were used in a turn.
-  virtual void OnUsed(Lane& lane, Tenant& tenant, uint64_t ns) { Charge(lane, tenant, ns); }
+  virtual void OnUsed(Lane& lane, uint32_t function, uint64_t ns) {
+    Charge(lane, function, ns);
+  }
   // `ns` were used after its end.
-  virtual void OnLate(Lane& lane, Tenant& tenant, uint64_t ns) { OnUsed(lane, tenant, ns); }
-  virtual void OnTurnEnd(Lane&, Tenant&) {}
+  virtual void OnLate(Lane& lane, uint32_t function, uint64_t ns) { OnUsed(lane, function, ns); }
+  virtual void OnTurnEnd(Lane&, uint32_t /*function*/) {}
   virtual uint32_t CapOf(uint32_t) const { return 100; }
   // It was idle, has work now and is in the queue.
   virtual void OnWake(Lane&, uint32_t /*function*/, uint64_t /*now*/) {}
 
-  void Charge(Lane& lane, Tenant& tenant, uint64_t ns);
+  void Charge(Lane& lane, uint32_t function, uint64_t ns);
   // Strict slices and those of weighted and latency.
   uint64_t DefaultSlice(const Lane& lane) const;
   // Whether a type that more than 8 fit of is present.
@@ -102,17 +106,20 @@ class TimeShare : public Policy {
   void Enqueue(Lane& lane, uint32_t function, uint64_t now);
   void Dequeue(Lane& lane, uint32_t function);
   void Settle(Lane& lane, uint64_t now);
-  void EndTurn(Lane& lane, uint64_t now);
+  bool EndTurn(Lane& lane, uint64_t now);
   void NextTurn(Lane& lane, uint64_t now);
   void BeginTurn(Lane& lane, uint32_t function, uint64_t now);
+  void Vacate(Lane& lane, uint64_t now);
+  bool MustEnd(Lane& lane, uint64_t now);
   void Reconsider(Lane& lane, uint64_t now);
   void HandleDue(Lane& lane, uint64_t now);
   void ReleaseCapped(Lane& lane, uint64_t now);
-  bool AnyoneElse(const Lane& lane) const { return !lane.queue.empty(); }
   uint64_t SliceEnd(const Lane& lane) const;
   void Watch(Lane& lane, bool on);
   void SetTimer(uint64_t now);
   void Rebase(Lane& lane);
+  uint64_t HoldNs() const { return uint64_t{host_.params().hold_us} * 1000; }
+  base::RunlistId Id(const Lane& lane) const { return base::RunlistId(lane.runlist); }
 
   Lane lanes_[kNumRunlists];
 };

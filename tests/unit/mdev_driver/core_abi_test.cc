@@ -277,7 +277,8 @@ TEST_F(CoreAbiTest, AccessesAreCounted) {
 
 TEST_F(CoreAbiTest, PoliciesHaveNames) {
   EXPECT_STREQ(ts_policy_name(0), "best_effort");
-  EXPECT_EQ(ts_policy_name(1), nullptr);
+  EXPECT_STREQ(ts_policy_name(4), "latency");
+  EXPECT_EQ(ts_policy_name(5), nullptr);
   EXPECT_STREQ(ts_gpu_policy(gpu_.core), "best_effort");
   EXPECT_EQ(ts_gpu_set_policy(gpu_.core, "best_effort"), 0);
   EXPECT_EQ(ts_gpu_set_policy(gpu_.core, "best"), -EINVAL);

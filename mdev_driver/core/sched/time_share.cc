@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+#include "core/sched/time_share.h"
+
+namespace turnstile {
+
+namespace {
+
+constexpr uint64_t kRebaseAt = uint64_t{1} << 50;
+constexpr uint64_t kMaxGapFactor = 64;  // late work that a turn makes up for, in targets
+
+uint64_t Min(uint64_t a, uint64_t b) { return a < b ? a : b; }
+uint64_t Max(uint64_t a, uint64_t b) { return a < b ? b : a; }
+uint64_t Minus(uint64_t a, uint64_t b) { return a < b ? 0 : a - b; }
+
+}  // namespace
+
+base::Status TimeShare::Init() {
+  for (uint32_t r = 0; r < kNumRunlists; ++r) {
+    Lane& lane = lanes_[r];
+    lane.runlist = r;
+    TS_TRY(lane.tenants, base::DynArray<Tenant>::Create(host_.functions()));
+    TS_TRY_STATUS(lane.queue.Init(host_.functions()));
+    TS_TRY_STATUS(lane.capped.Init(host_.functions()));
+    TS_TRY_STATUS(lane.urgent.Init(host_.functions()));
+  }
+  return base::Status::kOk;
+}
+
+void TimeShare::Start() {
+  const uint64_t now = host_.Now().value();
+  for (Lane& lane : lanes_) {
+    for (uint32_t f = 1; f < host_.functions(); ++f) {
+      const base::FunctionId function(f);
+      if (host_.HasList(Id(lane), function)) Join(lane, f, now);
+      host_.CompleteSubmit(Id(lane), function);
+    }
+    Reconsider(lane, now);
+  }
+  SetTimer(now);
+}
+
+// ---- who takes part ----
+
+void TimeShare::ListChanged(base::RunlistId runlist, base::FunctionId function) {
+  const uint64_t now = host_.Now().value();
+  Lane& lane = lanes_[runlist.value()];
+  const uint32_t f = function.value();
+  Tenant& tenant = lane.tenants[f];
+  const bool has = host_.HasList(runlist, function);
+  if (has && tenant.present) {
+    if (lane.occupied && lane.current == f) {
+      host_.Refresh(runlist, function);
+    } else if (!tenant.ready) {
+      host_.ArmDoorbell(function);
+      if (host_.HasWork(runlist, function)) WakeUp(lane, f, now);
+    }
+  } else if (has) {
+    Join(lane, f, now);
+  } else if (tenant.present) {
+    Leave(lane, f, now);
+  }
+  host_.CompleteSubmit(runlist, function);
+  Reconsider(lane, now);
+  SetTimer(now);
+}
+
+void TimeShare::Join(Lane& lane, uint32_t f, uint64_t now) {
+  Tenant& tenant = lane.tenants[f];
+  tenant.present = true;
+  tenant.ready = false;
+  tenant.debt = 0;
+  tenant.eligible_at = 0;
+  tenant.run = host_.RunTime(Id(lane), base::FunctionId(f)).value();
+  ++lane.present;
+  UpdateWeights(lane);
+  if (conserving()) {
+    // First armed, then looked: a doorbell in between is seen at least once.
+    host_.ArmDoorbell(base::FunctionId(f));
+    if (!host_.HasWork(Id(lane), base::FunctionId(f))) return;
+  }
+  WakeUp(lane, f, now);
+}
+
+void TimeShare::Leave(Lane& lane, uint32_t f, uint64_t now) {
+  Tenant& tenant = lane.tenants[f];
+  if (lane.occupied && lane.current == f) Vacate(lane, now);
+  if (lane.previous == f) lane.previous = kNobody;
+  Dequeue(lane, f);
+  tenant.present = false;
+  tenant.ready = false;
+  tenant.waiting_since = 0;
+  --lane.present;
+  UpdateWeights(lane);
+}
+
+// The hardware gets an empty list.
+void TimeShare::Vacate(Lane& lane, uint64_t now) {
+  Settle(lane, now);
+  lane.occupied = false;
+  lane.current = kNobody;
+  host_.Switch(Id(lane), base::FunctionId(0));
+}
+
+void TimeShare::UpdateWeights(Lane& lane) {
+  for (uint32_t f = 1; f < host_.functions(); ++f) {
+    if (lane.tenants[f].present) lane.tenants[f].weight = WeightOf(f);
+  }
+  Tenant& nobody = lane.tenants[kNobody];
+  const uint32_t weight = lane.present == 0 ? 0 : WeightOfNobody(lane);
+  if (weight != 0) nobody.weight = weight;
+  if (weight != 0 && !nobody.present) {
+    nobody.present = nobody.ready = true;
+    nobody.vtime = Max(nobody.vtime, lane.vnow);
+    lane.queue.Push(kNobody, nobody.vtime);
+  } else if (weight == 0 && nobody.present) {
+    nobody.present = nobody.ready = false;
+    lane.queue.Remove(kNobody);
+    if (lane.occupied && lane.current == kNobody) lane.occupied = false;
+  }
+}
+
+void TimeShare::Enqueue(Lane& lane, uint32_t f, uint64_t now) {
+  Tenant& tenant = lane.tenants[f];
+  if (tenant.eligible_at > now) {
+    lane.capped.Push(f, tenant.eligible_at);
+  } else {
+    lane.queue.Push(f, tenant.vtime);
+  }
+}
+
+void TimeShare::Dequeue(Lane& lane, uint32_t f) {
+  lane.queue.Remove(f);
+  lane.capped.Remove(f);
+  lane.urgent.Remove(f);
+}
+
+void TimeShare::WakeUp(Lane& lane, uint32_t f, uint64_t now) {
+  Tenant& tenant = lane.tenants[f];
+  if (tenant.ready || !tenant.present) return;
+  // Known before anybody is charged for gaps that nobody waited in.
+  Settle(lane, now);
+  if (lane.occupied && lane.queue.empty()) {
+    lane.vnow = Max(lane.vnow, lane.tenants[lane.current].vtime);
+  }
+  tenant.ready = true;
+  tenant.vtime = Max(tenant.vtime, lane.vnow);  // sleeping earns nothing
+  tenant.waiting_since = now;
+  Enqueue(lane, f, now);
+  if (lane.queue.Contains(f)) OnWake(lane, f, now);
+}
+
+void TimeShare::Doorbell(base::FunctionId function) {
+  if (!conserving()) return;
+  const uint64_t now = host_.Now().value();
+  bool armed = false;
+  for (Lane& lane : lanes_) {
+    const Tenant& tenant = lane.tenants[function.value()];
+    if (!tenant.present || tenant.ready) continue;
+    if (!armed) host_.ArmDoorbell(function);
+    armed = true;
+    if (!host_.HasWork(Id(lane), function)) continue;
+    WakeUp(lane, function.value(), now);
+    Reconsider(lane, now);
+  }
+  SetTimer(now);
+}
+
+// ---- what was used ----
+
+void TimeShare::Charge(Lane& lane, uint32_t f, uint64_t ns) {
+  Tenant& tenant = lane.tenants[f];
+  const uint64_t scaled = ns * kScale + tenant.remainder;
+  tenant.vtime += scaled / tenant.weight;
+  tenant.remainder = scaled % tenant.weight;
+  if (const uint32_t cap = CapOf(f); cap < 100) {
+    tenant.eligible_at = Max(tenant.eligible_at, lane.turn_start) + ns * 100 / cap;
+  }
+  if (lane.queue.Contains(f)) lane.queue.Push(f, tenant.vtime);
+}
+
+// Charges everything up to now: two FUNCTION_TIMEs, one when the predecessor has left.
+void TimeShare::Settle(Lane& lane, uint64_t now) {
+  const uint64_t wall = now - lane.marked_at;
+  lane.marked_at = now;
+  if (!lane.occupied) return;
+  uint64_t run = 0;
+  if (lane.current != kNobody) {
+    Tenant& tenant = lane.tenants[lane.current];
+    const uint64_t total = host_.RunTime(Id(lane), base::FunctionId(lane.current)).value();
+    run = Minus(total, tenant.run);
+    tenant.run = total;
+  }
+  uint64_t late = 0;
+  if (lane.previous != kNobody) {
+    const base::FunctionId previous(lane.previous);
+    Tenant& tenant = lane.tenants[lane.previous];
+    const uint64_t total = host_.RunTime(Id(lane), previous).value();
+    late = Minus(total, tenant.run);
+    tenant.run = total;
+    if (late != 0) {
+      OnLate(lane, lane.previous, late);
+      SchedAccount* account = host_.account(Id(lane), previous);
+      if (account != nullptr) account->overshoot_ns += late;
+    }
+    if (late == 0 || run != 0) lane.previous = kNobody;
+  }
+  uint64_t gap = Minus(wall, run + late);
+  if (!lane.switch_charged) {
+    gap = Minus(gap, host_.switch_cost().value());
+    lane.switch_charged = true;
+  }
+  // Where work is conserved a gap is charged when somebody waited in it, and as far as it is longer
+  // than the work before it: small gaps are nobody's fault, holding the GPU idle is.
+  if (conserving()) gap = lane.contended ? Minus(gap, run) : 0;
+  const uint64_t used = run + gap;
+  lane.turn_run += run;
+  lane.turn_used += used;
+  if (used != 0) OnUsed(lane, lane.current, used);
+}
+
+// ---- turns ----
+
+uint64_t TimeShare::SliceEnd(const Lane& lane) const { return lane.turn_start + lane.target; }
+
+uint64_t TimeShare::TargetOf(const Lane& lane, Tenant&) { return DefaultSlice(lane); }
+
+bool TimeShare::Many(const Lane& lane) const {
+  for (uint32_t f = 1; f < host_.functions(); ++f) {
+    if (lane.tenants[f].present && host_.units(base::FunctionId(f)) < 2) return true;
+  }
+  return false;
+}
+
+uint64_t TimeShare::DefaultSlice(const Lane& lane) const {
+  const uint32_t us = host_.params().timeslice_us;
+  if (us != 0) return uint64_t{us} * 1000;
+  return lane.many ? 1'000'000 : 2'000'000;
+}
+
+// Whether the function has work left. It is queued again if it wants another turn.
+bool TimeShare::EndTurn(Lane& lane, uint64_t now) {
+  const uint32_t f = lane.current;
+  Tenant& tenant = lane.tenants[f];
+  OnTurnEnd(lane, f);
+  bool busy = false;
+  if (f != kNobody) {
+    const RunlistState state = host_.State(Id(lane));
+    busy = state != RunlistState::kIdle;
+    if (conserving() && !busy) {
+      // First armed, then looked again: whoever rings after this look is noticed.
+      tenant.ready = false;
+      host_.ArmDoorbell(base::FunctionId(f));
+      if (host_.State(Id(lane)) != RunlistState::kIdle) tenant.ready = busy = true;
+    }
+    SchedAccount* account = host_.account(Id(lane), base::FunctionId(f));
+    if (account != nullptr) {
+      ++account->slices;
+      account->run_ns = tenant.run;
+    }
+  }
+  if (tenant.ready) Enqueue(lane, f, now);
+  return busy;
+}
+
+// The turn of the current function is over, and all is settled.
+void TimeShare::NextTurn(Lane& lane, uint64_t now) {
+  const uint32_t old = lane.current;
+  const bool was_occupied = lane.occupied;
+  const bool busy = was_occupied && EndTurn(lane, now);
+  SliceRecord record;
+  record.timestamp_ns = now;
+  record.run_ns = lane.turn_run;
+  record.target_ns = lane.target;
+  record.function = old;
+  lane.preempt_at = kNever;
+  uint32_t next = kNobody;
+  bool found = true;
+  if (!lane.urgent.empty()) {
+    next = lane.urgent.Pop();
+    lane.queue.Remove(next);
+  } else if (!lane.queue.empty()) {
+    next = lane.queue.Pop();
+  } else {
+    found = false;
+  }
+  if (was_occupied) {
+    SchedAccount* account = host_.account(Id(lane), base::FunctionId(old));
+    if (old != kNobody && account != nullptr) {
+      if (busy && (!found || next != old)) {
+        ++account->preemptions;
+        lane.tenants[old].waiting_since = now;
+      }
+      record.preemptions = account->preemptions;
+    }
+    host_.slice_log(Id(lane)).Add(record);
+  }
+  if (found) {
+    BeginTurn(lane, next, now);
+    // Nothing ran when the list came: there may be no change to tell that it is idle.
+    if (!busy) lane.idle_since = now + host_.switch_cost().value();
+  } else if (was_occupied) {
+    Vacate(lane, now);
+  }
+}
+
+void TimeShare::BeginTurn(Lane& lane, uint32_t f, uint64_t now) {
+  Tenant& tenant = lane.tenants[f];
+  if (lane.occupied && lane.current == f) {
+    lane.turn_start = now;
+  } else {
+    if (lane.occupied && lane.current != kNobody) lane.previous = lane.current;
+    if (lane.previous == f) lane.previous = kNobody;
+    host_.Switch(Id(lane), base::FunctionId(f));
+    lane.switch_charged = f == kNobody;
+    lane.turn_start = now + (f == kNobody ? 0 : host_.switch_cost().value());
+  }
+  lane.occupied = true;
+  lane.current = f;
+  lane.marked_at = now;
+  lane.turn_used = lane.turn_run = 0;
+  lane.idle_since = 0;
+  lane.vnow = Max(lane.vnow, tenant.vtime);
+  lane.many = Many(lane);
+  lane.target = TargetOf(lane, tenant);
+  if (tenant.waiting_since != 0 && f != kNobody) {
+    const uint64_t waited = now - tenant.waiting_since;
+    tenant.waiting_since = 0;
+    if (SchedAccount* account = host_.account(Id(lane), base::FunctionId(f)); account != nullptr) {
+      account->wait_ns += waited;
+      account->longest_wait_ns = Max(account->longest_wait_ns, waited);
+    }
+  }
+  if (lane.vnow > kRebaseAt) Rebase(lane);
+}
+
+void TimeShare::Rebase(Lane& lane) {
+  const uint64_t by = lane.vnow;
+  for (Tenant& tenant : lane.tenants.span()) tenant.vtime = Minus(tenant.vtime, by);
+  lane.queue.Rebase(by);
+  lane.vnow = 0;
+}
+
+void TimeShare::ReleaseCapped(Lane& lane, uint64_t now) {
+  while (!lane.capped.empty() && lane.capped.min_key() <= now) {
+    const uint32_t f = lane.capped.Pop();
+    lane.queue.Push(f, lane.tenants[f].vtime);
+  }
+}
+
+// Looks at the lane after something has changed, and sets when to look again.
+void TimeShare::Reconsider(Lane& lane, uint64_t now) {
+  ReleaseCapped(lane, now);
+  if (!lane.occupied && !lane.queue.empty()) NextTurn(lane, now);
+  const uint64_t release = lane.capped.empty() ? kNever : lane.capped.min_key();
+  if (!lane.occupied) {
+    lane.due = release;
+    return;
+  }
+  if (lane.queue.empty()) {
+    // Alone: no slice, no switch; but a cap is one.
+    Watch(lane, false);
+    lane.contended = false;
+    lane.due = Min(release, CapOf(lane.current) < 100 ? Max(SliceEnd(lane), now) : kNever);
+    return;
+  }
+  lane.contended = true;
+  if (conserving() && !lane.watching) {
+    Watch(lane, true);
+    // It has been idle for an unknown time: the hold time is over.
+    if (host_.State(Id(lane)) == RunlistState::kIdle) {
+      Settle(lane, now);
+      NextTurn(lane, now);
+    }
+  }
+  lane.due = Min(Max(SliceEnd(lane), now + 1), lane.preempt_at);
+  if (lane.idle_since != 0) lane.due = Min(lane.due, lane.idle_since + HoldNs());
+  lane.due = Min(lane.due, release);
+}
+
+bool TimeShare::MustEnd(Lane& lane, uint64_t now) {
+  if (!lane.occupied) return false;
+  if (lane.preempt_at <= now && !lane.urgent.empty()) return true;
+  if (now >= SliceEnd(lane)) {
+    Settle(lane, now);
+    // Its predecessor left so late that it has had less than half of its turn.
+    const uint64_t missing = Minus(lane.target, lane.turn_used);
+    if (missing <= lane.target / 2 || now - lane.turn_start > kMaxGapFactor * lane.target) {
+      return true;
+    }
+    lane.turn_start = now + missing - lane.target;
+    return false;
+  }
+  if (!conserving() || lane.idle_since == 0 || now < lane.idle_since + HoldNs()) return false;
+  if (host_.State(Id(lane)) != RunlistState::kBusy) return true;
+  lane.idle_since = 0;
+  return false;
+}
+
+void TimeShare::HandleDue(Lane& lane, uint64_t now) {
+  ReleaseCapped(lane, now);
+  const bool alone = lane.queue.empty() && (!lane.occupied || CapOf(lane.current) == 100);
+  if (!alone && MustEnd(lane, now)) {
+    Settle(lane, now);
+    NextTurn(lane, now);
+  }
+  Reconsider(lane, now);
+}
+
+void TimeShare::Timer() {
+  const uint64_t now = host_.Now().value();
+  for (Lane& lane : lanes_) {
+    if (lane.due <= now) HandleDue(lane, now);
+  }
+  SetTimer(now);
+}
+
+void TimeShare::Idle(base::RunlistId runlist) {
+  Lane& lane = lanes_[runlist.value()];
+  if (!conserving() || !lane.occupied || !lane.watching) return;
+  const uint64_t now = host_.Now().value();
+  lane.idle_since = now;
+  if (HoldNs() == 0) {
+    HandleDue(lane, now);
+  } else {
+    Reconsider(lane, now);
+  }
+  SetTimer(now);
+}
+
+void TimeShare::ParamsChanged() {
+  const uint64_t now = host_.Now().value();
+  for (Lane& lane : lanes_) {
+    Settle(lane, now);
+    UpdateWeights(lane);
+    for (uint32_t f = 1; f < host_.functions(); ++f) {
+      Tenant& tenant = lane.tenants[f];
+      if (!tenant.present) continue;
+      if (CapOf(f) == 100) tenant.eligible_at = 0;
+      if (lane.capped.Contains(f)) {
+        lane.capped.Remove(f);
+        Enqueue(lane, f, now);
+      }
+      // A policy that gives turns to everybody has become one that does not, or the other way.
+      if (!conserving()) WakeUp(lane, f, now);
+    }
+    if (lane.occupied && lane.current != kNobody) {
+      lane.target = Min(lane.target, TargetOf(lane, lane.tenants[lane.current]));
+    }
+    Reconsider(lane, now);
+  }
+  SetTimer(now);
+}
+
+void TimeShare::Watch(Lane& lane, bool on) {
+  if (lane.watching == on) return;
+  lane.watching = on;
+  host_.WatchIdle(Id(lane), on);
+}
+
+void TimeShare::SetTimer(uint64_t now) {
+  uint64_t due = kNever;
+  for (const Lane& lane : lanes_) due = Min(due, lane.due);
+  host_.ArmTimer(base::Nanoseconds(due == kNever ? 0 : due > now ? due - now : 1));
+}
+
+}  // namespace turnstile
