@@ -130,6 +130,7 @@ void VirtualFifo::WriteControl(uint32_t chid, uint32_t value) {
   if (channel == nullptr) return;
   if (channel->bound && (value & kPassedControl) != 0) {
     context_.gpu.WriteChannel(physical, value & kPassedControl);
+    context_.gpu.NoteWork(context_.partition.function);  // a fault may have been cleared
   }
   if (control.Test<Control::EnableClr>()) {
     channel->enabled = false;
@@ -150,6 +151,7 @@ void VirtualFifo::EnableIfFree(VirtualChannel& channel) {
   if (!channel.enabled || !channel.bound || channel.holds != 0) return;
   context_.gpu.WriteChannel(context_.PhysicalId(channel.chid),
                             Control().Set<Control::EnableSet>(1).raw());
+  context_.gpu.NoteWork(context_.partition.function);
 }
 
 // ---- binding

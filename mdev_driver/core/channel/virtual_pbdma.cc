@@ -74,6 +74,7 @@ void VirtualFifo::ClearFaulted(uint32_t data) {
   const bool engine = method.Get<Method::Type>() == Method::kTypeEngFaulted;
   context_.gpu.WriteChannel(context_.PhysicalId(method.Get<Method::Chid>()),
                             engine ? Control::EngFaulted::kMask : Control::PbdmaFaulted::kMask);
+  context_.gpu.NoteWork(context_.partition.function);
 }
 
 void VirtualFifo::Show(Pbdma& pbdma, const PbdmaError& error) {
@@ -122,6 +123,7 @@ void VirtualFifo::Resume(VirtualChannel& channel) {
   EnableIfFree(channel);
   if (channel.bound && channel.enabled) {
     context_.gpu.RingDoorbell(context_.PhysicalId(channel.chid));
+    context_.gpu.NoteWork(context_.partition.function);
   }
 }
 
@@ -156,6 +158,7 @@ void VirtualFifo::RingDoorbell(uint32_t token) {
   if ((token & ~kDefined) != 0 || bell.Get<Doorbell::Chid>() >= context_.partition.channels) return;
   if (runlist >= kNumRunlists && runlist != kAnyRunlist) return;
   context_.gpu.RingDoorbell(context_.PhysicalId(bell.Get<Doorbell::Chid>()), runlist);
+  context_.gpu.NoteWork(context_.partition.function);
 }
 
 // ---- registers
