@@ -107,7 +107,10 @@ uint32_t ts_host_vgpu::Load32(uint64_t gpa) const {
   return value;
 }
 
-uint32_t ts_host_vgpu::TakeMsix() { return std::exchange(msix, 0); }
+uint32_t ts_host_vgpu::TakeMsix() {
+  const Guard guard(gpu.lock);
+  return std::exchange(msix, 0);
+}
 
 extern "C" {
 
