@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <thread>
@@ -19,8 +20,7 @@ constexpr uint64_t kVramBytes = uint64_t{64} << 20;
 // Like fakes::ModelFixture, but safe for several threads: the clock is the machine's.
 class ThreadedModel {
  public:
-  ThreadedModel()
-      : vram_(static_cast<std::byte*>(operator new (kVramBytes, std::align_val_t{4096}))) {
+  ThreadedModel() : vram_(static_cast<std::byte*>(std::aligned_alloc(4096, kVramBytes))) {
     std::memset(vram_, 0, kVramBytes);
     const ts104_config config = {kVramBytes, 10000, 2, 5};
     const ts104_host_ops ops = {
@@ -40,7 +40,7 @@ class ThreadedModel {
   }
   ~ThreadedModel() {
     ts104_destroy(model_);
-    operator delete (vram_, std::align_val_t{4096});
+    std::free(vram_);
   }
   ts104_model* get() { return model_; }
   uint32_t Read(uint32_t offset) { return ts104_bar0_read(model_, offset, 4); }

@@ -277,6 +277,11 @@ struct BadLaunch {
   void (*spoil)(sm::Launch&);
 };
 
+template <uint32_t kX, uint32_t kY, uint32_t kZ>
+void SetCta(sm::Launch& launch) {
+  launch.cta = {kX, kY, kZ};
+}
+
 TEST_F(GridTest, BadLaunchesAreRefusedWithTheirReason) {
   UseCode(WithExit({}));
   const BadLaunch kCases[] = {
@@ -284,18 +289,9 @@ TEST_F(GridTest, BadLaunchesAreRefusedWithTheirReason) {
       {sm::LaunchError::kGridEmpty, [](sm::Launch& l) { l.grid.z = 0; }},
       {sm::LaunchError::kGridTooLarge, [](sm::Launch& l) { l.grid.y = 65536; }},
       {sm::LaunchError::kCtaEmpty, [](sm::Launch& l) { l.cta.y = 0; }},
-      {sm::LaunchError::kCtaTooLarge,
-       [](sm::Launch& l) {
-         l.cta = {1025, 1, 1};
-       }},
-      {sm::LaunchError::kCtaTooLarge,
-       [](sm::Launch& l) {
-         l.cta = {32, 32, 2};
-       }},
-      {sm::LaunchError::kCtaTooLarge,
-       [](sm::Launch& l) {
-         l.cta = {0x80000000, 0x80000000, 0x80000000};
-       }},
+      {sm::LaunchError::kCtaTooLarge, SetCta<1025, 1, 1>},
+      {sm::LaunchError::kCtaTooLarge, SetCta<32, 32, 2>},
+      {sm::LaunchError::kCtaTooLarge, SetCta<0x80000000, 0x80000000, 0x80000000>},
       {sm::LaunchError::kSharedTooLarge, [](sm::Launch& l) { l.shared_bytes = 65537; }},
       {sm::LaunchError::kLocalTooLarge, [](sm::Launch& l) { l.local_bytes = 65552; }},
       {sm::LaunchError::kLocalMisaligned, [](sm::Launch& l) { l.local_bytes = 8; }},
