@@ -2,12 +2,15 @@
 /*
  * /sys/kernel/debug/turnstile/ADDRESS: for the lab and for debugging, no stable interface.
  *   pin_batch        pages per pin call, 1 to 512
+ *   slices           the last 200 slices of every runlist, oldest first
  *   UUID/counters    all figures of a vGPU, name=value
+ *   UUID/sched       what the scheduler accounted for a vGPU, one line per runlist
  *   UUID/pin_bench   write "GPA PAGES BATCH" while the vGPU is open; read the times of the last run
  */
 #include <linux/debugfs.h>
 #include <linux/module.h>
 #include <linux/seq_file.h>
+#include <linux/slab.h>
 #include <linux/uaccess.h>
 
 #include "turnstile.h"
@@ -30,6 +33,50 @@ static int tsl_counters_show(struct seq_file *file, void *unused)
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(tsl_counters);
+
+static int tsl_sched_show(struct seq_file *file, void *unused)
+{
+	struct ts_host_vgpu *vgpu = file->private;
+	struct ts_sched_figures figures;
+	u32 runlist;
+
+	for (runlist = 0; runlist < TS_RUNLISTS; runlist++) {
+		if (ts_vgpu_sched_figures(vgpu->core, runlist, &figures))
+			continue;
+		seq_printf(file,
+			   "runlist=%u run_ns=%llu wait_ns=%llu longest_wait_ns=%llu slices=%llu "
+			   "preemptions=%llu overshoot_ns=%llu\n",
+			   runlist, figures.run_ns, figures.wait_ns, figures.longest_wait_ns,
+			   figures.slices, figures.preemptions, figures.overshoot_ns);
+	}
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(tsl_sched);
+
+static int tsl_slices_show(struct seq_file *file, void *unused)
+{
+	struct ts_host_gpu *gpu = file->private;
+	struct ts_slice *slices;
+	u32 runlist, count, i;
+
+	if (!gpu->core)
+		return -EIO;
+	slices = kcalloc(TS_SLICES_MAX, sizeof(*slices), GFP_KERNEL);
+	if (!slices)
+		return -ENOMEM;
+	for (runlist = 0; runlist < TS_RUNLISTS; runlist++) {
+		count = ts_gpu_slices(gpu->core, runlist, slices, TS_SLICES_MAX);
+		for (i = 0; i < count; i++)
+			seq_printf(file,
+				   "runlist=%u time_ns=%llu run_ns=%llu target_ns=%llu function=%u "
+				   "preemptions=%llu\n",
+				   runlist, slices[i].timestamp_ns, slices[i].run_ns,
+				   slices[i].target_ns, slices[i].function, slices[i].preemptions);
+	}
+	kfree(slices);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(tsl_slices);
 
 static int tsl_pin_bench_show(struct seq_file *file, void *unused)
 {
@@ -104,6 +151,7 @@ DEFINE_DEBUGFS_ATTRIBUTE(tsl_pin_batch_fops, tsl_pin_batch_get, tsl_pin_batch_se
 void tsl_debugfs_add_gpu(struct ts_host_gpu *gpu)
 {
 	gpu->debugfs = debugfs_create_dir(pci_name(gpu->pdev), tsl_debugfs_root);
+	debugfs_create_file("slices", 0400, gpu->debugfs, gpu, &tsl_slices_fops);
 	debugfs_create_file("pin_batch", 0600, gpu->debugfs, gpu, &tsl_pin_batch_fops);
 }
 
@@ -116,6 +164,7 @@ void tsl_debugfs_add_vgpu(struct ts_host_vgpu *vgpu)
 {
 	vgpu->debugfs = debugfs_create_dir(dev_name(vgpu->vdev.dev), vgpu->gpu->debugfs);
 	debugfs_create_file("counters", 0400, vgpu->debugfs, vgpu, &tsl_counters_fops);
+	debugfs_create_file("sched", 0400, vgpu->debugfs, vgpu, &tsl_sched_fops);
 	debugfs_create_file("pin_bench", 0600, vgpu->debugfs, vgpu, &tsl_pin_bench_fops);
 }
 

@@ -33,6 +33,53 @@ static ssize_t policy_store(struct device *dev, struct device_attribute *attr, c
 }
 static DEVICE_ATTR_RW(policy);
 
+/* A number that the scheduler has; the core checks ranges and logs the legal one. */
+struct tsl_sched_attr {
+	struct device_attribute attr;
+	u32 param;
+};
+
+#define to_sched_attr(a) container_of(a, struct tsl_sched_attr, attr)
+
+static ssize_t tsl_gpu_sched_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct ts_host_gpu *gpu = dev_get_drvdata(dev);
+
+	if (!gpu->core)
+		return -EIO;
+	return sysfs_emit(buf, "%u\n",
+			  ts_gpu_get_sched_param(gpu->core, to_sched_attr(attr)->param));
+}
+
+static ssize_t tsl_gpu_sched_store(struct device *dev, struct device_attribute *attr,
+				   const char *buf, size_t count)
+{
+	struct ts_host_gpu *gpu = dev_get_drvdata(dev);
+	u32 value;
+	int ret;
+
+	if (!gpu->core)
+		return -EIO;
+	ret = kstrtou32(buf, 0, &value);
+	if (!ret)
+		ret = ts_gpu_set_sched_param(gpu->core, to_sched_attr(attr)->param, value);
+	return ret ? ret : count;
+}
+
+#define TSL_GPU_SCHED_ATTR(name, number)                                                           \
+	static struct tsl_sched_attr tsl_gpu_##name = {                                            \
+		.attr = __ATTR(name, 0644, tsl_gpu_sched_show, tsl_gpu_sched_store),               \
+		.param = number,                                                                   \
+	}
+
+TSL_GPU_SCHED_ATTR(arr, TS_SCHED_ARR);
+TSL_GPU_SCHED_ATTR(frequency_hz, TS_SCHED_FREQUENCY_HZ);
+TSL_GPU_SCHED_ATTR(averaging_factor, TS_SCHED_AVERAGING_FACTOR);
+TSL_GPU_SCHED_ATTR(timeslice_us, TS_SCHED_TIMESLICE_US);
+TSL_GPU_SCHED_ATTR(hold_us, TS_SCHED_HOLD_US);
+TSL_GPU_SCHED_ATTR(ctxsw_timeout_ms, TS_SCHED_CTXSW_TIMEOUT_MS);
+TSL_GPU_SCHED_ATTR(strict, TS_SCHED_STRICT);
+
 static ssize_t vram_bytes_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct ts_host_gpu *gpu = dev_get_drvdata(dev);
@@ -48,6 +95,13 @@ static DEVICE_ATTR_RO(vram_bytes);
 static struct attribute *tsl_gpu_attrs[] = {
 	&dev_attr_policy.attr,
 	&dev_attr_vram_bytes.attr,
+	&tsl_gpu_arr.attr.attr,
+	&tsl_gpu_frequency_hz.attr.attr,
+	&tsl_gpu_averaging_factor.attr.attr,
+	&tsl_gpu_timeslice_us.attr.attr,
+	&tsl_gpu_hold_us.attr.attr,
+	&tsl_gpu_ctxsw_timeout_ms.attr.attr,
+	&tsl_gpu_strict.attr.attr,
 	NULL,
 };
 
@@ -110,7 +164,40 @@ static ssize_t function_show(struct device *dev, struct device_attribute *attr, 
 }
 static DEVICE_ATTR_RO(function);
 
+static ssize_t tsl_vgpu_sched_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct ts_host_vgpu *vgpu = dev_get_drvdata(dev);
+
+	return sysfs_emit(buf, "%u\n",
+			  ts_vgpu_get_sched_param(vgpu->core, to_sched_attr(attr)->param));
+}
+
+static ssize_t tsl_vgpu_sched_store(struct device *dev, struct device_attribute *attr,
+				    const char *buf, size_t count)
+{
+	struct ts_host_vgpu *vgpu = dev_get_drvdata(dev);
+	u32 value;
+	int ret = kstrtou32(buf, 0, &value);
+
+	if (!ret)
+		ret = ts_vgpu_set_sched_param(vgpu->core, to_sched_attr(attr)->param, value);
+	return ret ? ret : count;
+}
+
+#define TSL_VGPU_SCHED_ATTR(name, number)                                                          \
+	static struct tsl_sched_attr tsl_vgpu_##name = {                                           \
+		.attr = __ATTR(name, 0644, tsl_vgpu_sched_show, tsl_vgpu_sched_store),             \
+		.param = number,                                                                   \
+	}
+
+TSL_VGPU_SCHED_ATTR(weight, TS_VGPU_SCHED_WEIGHT);
+TSL_VGPU_SCHED_ATTR(cap_percent, TS_VGPU_SCHED_CAP_PERCENT);
+TSL_VGPU_SCHED_ATTR(latency_us, TS_VGPU_SCHED_LATENCY_US);
+
 static struct attribute *tsl_vgpu_attrs[] = {
+	&tsl_vgpu_weight.attr.attr,
+	&tsl_vgpu_cap_percent.attr.attr,
+	&tsl_vgpu_latency_us.attr.attr,
 	&dev_attr_csr_exits_total.attr,
 	&dev_attr_submissions.attr,
 	&dev_attr_interrupts_injected.attr,

@@ -43,13 +43,15 @@ class Tenant {
   void set_load(const Load& load) { load_ = load; }
   // Notices what is done and launches what is due.
   void Tick() {
+    if (stopped_) return;
     const uint32_t done = guest_.Vram32(RawGuest::kData);
     for (; done_ != done; ++done_) {
       next_launch_ = gpu_.now_ns + load_.think_ns;
       latencies_.push_back(gpu_.now_ns - launched_at_[(done_ + 1) % kRing]);
     }
-    while (!stopped_ && launched_ - done_ < load_.depth && gpu_.now_ns >= next_launch_) Launch();
+    while (launched_ - done_ < load_.depth && gpu_.now_ns >= next_launch_) Launch();
   }
+  // Neither notices nor launches from now on.
   void Stop() { stopped_ = true; }
   uint64_t done() const { return done_; }
   // Launch to notice, of every copy so far.

@@ -15,7 +15,7 @@ int64_t Clamp(int64_t value, int64_t limit) {
 
 uint64_t SlotShare::ArrSlice(const Lane& lane) const {
   const uint32_t hz = host_.params().frequency_hz;
-  return uint64_t{1'000'000'000} / (hz != 0 ? hz : lane.many ? 960 : 480);
+  return uint64_t{1'000'000'000} / (hz != 0 ? hz : Many(lane) ? 960 : 480);
 }
 
 uint64_t SlotShare::TargetOf(const Lane& lane, Tenant& tenant) {

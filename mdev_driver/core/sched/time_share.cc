@@ -224,17 +224,10 @@ uint64_t TimeShare::SliceEnd(const Lane& lane) const { return lane.turn_start + 
 
 uint64_t TimeShare::TargetOf(const Lane& lane, Tenant&) { return DefaultSlice(lane); }
 
-bool TimeShare::Many(const Lane& lane) const {
-  for (uint32_t f = 1; f < host_.functions(); ++f) {
-    if (lane.tenants[f].present && host_.units(base::FunctionId(f)) < 2) return true;
-  }
-  return false;
-}
-
 uint64_t TimeShare::DefaultSlice(const Lane& lane) const {
   const uint32_t us = host_.params().timeslice_us;
   if (us != 0) return uint64_t{us} * 1000;
-  return lane.many ? 1'000'000 : 2'000'000;
+  return Many(lane) ? 1'000'000 : 2'000'000;
 }
 
 // Whether the function has work left. It is queued again if it wants another turn.
@@ -244,13 +237,11 @@ bool TimeShare::EndTurn(Lane& lane, uint64_t now) {
   OnTurnEnd(lane, f);
   bool busy = false;
   if (f != kNobody) {
-    const RunlistState state = host_.State(Id(lane));
-    busy = state != RunlistState::kIdle;
+    busy = !lane.known_idle && host_.State(Id(lane)) != RunlistState::kIdle;
     if (conserving() && !busy) {
-      // First armed, then looked again: whoever rings after this look is noticed.
-      tenant.ready = false;
+      // First armed, then looked at its channels: whoever rings after this look is noticed.
       host_.ArmDoorbell(base::FunctionId(f));
-      if (host_.State(Id(lane)) != RunlistState::kIdle) tenant.ready = busy = true;
+      busy = tenant.ready = host_.HasWork(Id(lane), base::FunctionId(f));
     }
     SchedAccount* account = host_.account(Id(lane), base::FunctionId(f));
     if (account != nullptr) {
@@ -267,6 +258,7 @@ void TimeShare::NextTurn(Lane& lane, uint64_t now) {
   const uint32_t old = lane.current;
   const bool was_occupied = lane.occupied;
   const bool busy = was_occupied && EndTurn(lane, now);
+  lane.known_idle = false;
   SliceRecord record;
   record.timestamp_ns = now;
   record.run_ns = lane.turn_run;
@@ -296,8 +288,9 @@ void TimeShare::NextTurn(Lane& lane, uint64_t now) {
   }
   if (found) {
     BeginTurn(lane, next, now);
+    if (!busy && next != old) lane.previous = kNobody;  // it has left already
     // Nothing ran when the list came: there may be no change to tell that it is idle.
-    if (!busy) lane.idle_since = now + host_.switch_cost().value();
+    if (conserving() && !busy) lane.idle_since = now + host_.switch_cost().value();
   } else if (was_occupied) {
     Vacate(lane, now);
   }
@@ -320,7 +313,6 @@ void TimeShare::BeginTurn(Lane& lane, uint32_t f, uint64_t now) {
   lane.turn_used = lane.turn_run = 0;
   lane.idle_since = 0;
   lane.vnow = Max(lane.vnow, tenant.vtime);
-  lane.many = Many(lane);
   lane.target = TargetOf(lane, tenant);
   if (tenant.waiting_since != 0 && f != kNobody) {
     const uint64_t waited = now - tenant.waiting_since;
@@ -367,7 +359,10 @@ void TimeShare::Reconsider(Lane& lane, uint64_t now) {
   if (conserving() && !lane.watching) {
     Watch(lane, true);
     // It has been idle for an unknown time: the hold time is over.
-    if (host_.State(Id(lane)) == RunlistState::kIdle) {
+    if (lane.turn_start >= now) {
+      lane.idle_since = lane.turn_start;  // its list may not even have been fetched
+    } else if (host_.State(Id(lane)) == RunlistState::kIdle) {
+      lane.known_idle = true;
       Settle(lane, now);
       NextTurn(lane, now);
     }
@@ -391,7 +386,9 @@ bool TimeShare::MustEnd(Lane& lane, uint64_t now) {
     return false;
   }
   if (!conserving() || lane.idle_since == 0 || now < lane.idle_since + HoldNs()) return false;
-  if (host_.State(Id(lane)) != RunlistState::kBusy) return true;
+  const RunlistState state = host_.State(Id(lane));
+  lane.known_idle = state == RunlistState::kIdle;
+  if (state != RunlistState::kBusy) return true;
   lane.idle_since = 0;
   return false;
 }

@@ -71,7 +71,7 @@ class TimeShare : public Policy {
     bool switch_charged = false;
     bool contended = false;        // somebody waited since marked_at
     bool watching = false;
-    bool many = false;             // Many(), when the turn began
+    bool known_idle = false;       // State() has just said so
   };
 
   // ---- what makes a policy ----
@@ -95,8 +95,8 @@ class TimeShare : public Policy {
   void Charge(Lane& lane, uint32_t function, uint64_t ns);
   // Strict slices and those of weighted and latency.
   uint64_t DefaultSlice(const Lane& lane) const;
-  // Whether a type that more than 8 fit of is present.
-  bool Many(const Lane& lane) const;
+  // Whether defaults are those for more than 8 vGPUs.
+  static bool Many(const Lane& lane) { return lane.present > 8; }
 
  private:
   void Join(Lane& lane, uint32_t function, uint64_t now);
