@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//
+// Policies against a GPU that is a few variables: more functions than hardware has, and random
+// patterns with what must hold in every one of them.
+#include <gtest/gtest.h>
+
+#include <queue>
+#include <random>
+
+#include "core/sched/function_heap.h"
+#include "fakes/fake_runlists.h"
+
+namespace turnstile {
+namespace {
+
+constexpr uint64_t kMs = 1'000'000;
+constexpr uint64_t kForever = uint64_t{1} << 60;
+constexpr uint64_t kSlice = 2 * kMs;
+constexpr uint64_t kLate = 50'000;
+
+TEST(FunctionHeapTest, PopsInOrderOfKeyThenNumber) {
+  FunctionHeap heap;
+  ASSERT_EQ(heap.Init(1025), base::Status::kOk);
+  std::mt19937 random(1);
+  std::vector<std::pair<uint64_t, uint32_t>> expected;
+  for (uint32_t f = 0; f < 1025; ++f) {
+    heap.Push(f, 999);
+    const uint64_t key = random() % 100;
+    heap.Push(f, key);
+    if (f % 7 == 3) {
+      heap.Remove(f);
+    } else {
+      expected.emplace_back(key, f);
+    }
+  }
+  std::sort(expected.begin(), expected.end());
+  for (const auto& [key, function] : expected) {
+    ASSERT_EQ(heap.min_key(), key);
+    ASSERT_EQ(heap.Pop(), function);
+  }
+  EXPECT_TRUE(heap.empty());
+}
+
+TEST(PolicyTest, ThousandWeightedFunctionsGetTheirShares) {
+  constexpr uint32_t kCount = 1024;
+  fakes::FakeRunlists gpu("weighted", kCount);
+  std::mt19937 random(2);
+  uint64_t sum = 0;
+  for (uint32_t f = 1; f <= kCount; ++f) {
+    gpu.tenant_params(f).weight = 1 + random() % 10;
+    sum += gpu.tenant_params(f).weight;
+    gpu.AddWork(f, kForever);
+    gpu.SetList(f, true);
+  }
+  gpu.AdvanceTo(gpu.now() + 600'000 * kMs);
+  const auto total = static_cast<double>(gpu.busy_ns());
+  for (uint32_t f = 1; f <= kCount; ++f) {
+    const double fair = total * gpu.tenant_params(f).weight / static_cast<double>(sum);
+    EXPECT_NEAR(static_cast<double>(gpu.run(f)), fair, 2.0 * kSlice) << f;
+  }
+}
+
+
+class RandomPatternTest : public testing::TestWithParam<std::tuple<const char*, uint32_t>> {};
+
+// Some functions always have work, others come and go in bursts, in gaps from microseconds to
+// tens of milliseconds.
+TEST_P(RandomPatternTest, InvariantsHold) {
+  const auto [policy, seed] = GetParam();
+  std::mt19937 random(seed);
+  const uint32_t count = 2 + random() % 12;
+  const uint32_t backlogged = 2 + random() % (count - 1);
+  fakes::FakeRunlists gpu(policy, count);
+  gpu.set_late_ns(random() % kLate);
+  double weights = 0;
+  uint32_t smallest = 10000;
+  for (uint32_t f = 1; f <= count; ++f) {
+    VgpuSchedParams& params = gpu.tenant_params(f);
+    params.weight = 1 + random() % 8;
+    if (random() % 2 == 0) params.latency_us = 500;
+    weights += params.weight;
+    smallest = std::min(smallest, params.weight);
+  }
+  for (uint32_t f = 1; f <= count; ++f) gpu.SetList(f, true);
+  for (uint32_t f = 1; f <= backlogged; ++f) gpu.AddWork(f, kForever);
+  const uint64_t begin = gpu.now();
+  uint64_t arrivals = 0;
+  while (gpu.now() < begin + 20'000 * kMs) {
+    gpu.AdvanceTo(gpu.now() + 10'000 + random() % (20 * kMs));
+    if (count == backlogged) continue;
+    ++arrivals;
+    gpu.AddWork(backlogged + 1 + random() % (count - backlogged), 1000 + random() % (3 * kMs));
+  }
+  const uint64_t elapsed = gpu.now() - begin;
+  const double slice = static_cast<double>(count > 8 ? kSlice / 2 : kSlice) + kLate;
+
+  // Who always has work gets its weight; a turn more or less for each of the two.
+  for (uint32_t i = 1; i <= backlogged; ++i) {
+    for (uint32_t j = 1; j < i; ++j) {
+      const double wi = gpu.tenant_params(i).weight;
+      const double wj = gpu.tenant_params(j).weight;
+      EXPECT_NEAR(static_cast<double>(gpu.run(i)) / wi, static_cast<double>(gpu.run(j)) / wj,
+                  2 * slice * (1 / wi + 1 / wj))
+          << i << " " << j;
+    }
+  }
+  // Nobody starves.
+  for (uint32_t f = 1; f <= count; ++f) {
+    const double turns = weights / gpu.tenant_params(f).weight + count + 2;
+    EXPECT_LE(static_cast<double>(gpu.account_of(f).longest_wait_ns),
+              turns * (slice + fakes::FakeRunlists::kSwitchNs)) << f;
+  }
+  // The GPU waits for nobody longer than the hold time, once a switch.
+  EXPECT_LE(gpu.wasted_ns(), gpu.switches() * 160'000);
+  // Every nanosecond is somebody's, a switch, or such a wait.
+  uint64_t run = 0;
+  for (uint32_t f = 1; f <= count; ++f) run += gpu.run(f);
+  EXPECT_EQ(run, gpu.busy_ns());
+  EXPECT_LE(run + gpu.wasted_ns(), elapsed);
+  EXPECT_GE(run + gpu.wasted_ns() + (gpu.switches() + arrivals) * fakes::FakeRunlists::kSwitchNs,
+            elapsed - 1 * kMs);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomPatternTest,
+                         testing::Combine(testing::Values("weighted", "latency"),
+                                          testing::Range(1u, 41u)));
+
+TEST(PolicyTest, LostDoorbellsAreNotLost) {
+  fakes::FakeRunlists gpu("weighted", 2);
+  gpu.SetList(1, true);
+  gpu.SetList(2, true);
+  gpu.AddWork(1, kForever);
+  std::mt19937 random(3);
+  for (int i = 0; i < 5000; ++i) {
+    gpu.AddWork(2, 1000);
+    gpu.AdvanceTo(gpu.now() + random() % 400'000);
+  }
+  gpu.AdvanceTo(gpu.now() + 20 * kMs);
+  EXPECT_EQ(gpu.work(2), 0u);
+}
+
+}  // namespace
+}  // namespace turnstile
