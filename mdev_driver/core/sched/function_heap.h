@@ -47,6 +47,16 @@ class FunctionHeap {
       Down(hole, moved);
     }
   }
+  // Push and Pop in one: `function`, which is not in it, and the least change places. Returns
+  // `function` if that is the least itself.
+  uint32_t Exchange(uint32_t function, uint64_t key) {
+    const Node node = {key, function};
+    if (empty() || Less(node, nodes_[0])) return function;
+    const uint32_t least = min();
+    position_[least] = 0;
+    Down(0, node);
+    return least;
+  }
   // Keys become key - by, not below 0. Keeps the order.
   void Rebase(uint64_t by) {
     for (uint32_t i = 0; i < size_; ++i) {
@@ -62,7 +72,8 @@ class FunctionHeap {
   };
 
   static bool Less(const Node& a, const Node& b) {
-    return a.key != b.key ? a.key < b.key : a.function < b.function;
+    // Without a branch: which way it goes cannot be predicted.
+    return ((a.key < b.key) | ((a.key == b.key) & (a.function < b.function))) != 0;
   }
   void Set(uint32_t index, const Node& node) {
     nodes_[index] = node;
@@ -76,16 +87,17 @@ class FunctionHeap {
     Set(index, node);
   }
   void Down(uint32_t index, const Node& node) {
+    const Node* const nodes = nodes_.data();
     for (;;) {
       const uint32_t first = index * kArity + 1;
       if (first >= size_) break;
       const uint32_t last = first + kArity < size_ ? first + kArity : size_;
       uint32_t least = first;
       for (uint32_t i = first + 1; i < last; ++i) {
-        if (Less(nodes_[i], nodes_[least])) least = i;
+        least = Less(nodes[i], nodes[least]) ? i : least;
       }
-      if (!Less(nodes_[least], node)) break;
-      Set(index, nodes_[least]);
+      if (!Less(nodes[least], node)) break;
+      Set(index, nodes[least]);
       index = least;
     }
     Set(index, node);

@@ -230,8 +230,8 @@ uint64_t TimeShare::DefaultSlice(const Lane& lane) const {
   return Many(lane) ? 1'000'000 : 2'000'000;
 }
 
-// Whether the function has work left. It is queued again if it wants another turn.
-bool TimeShare::EndTurn(Lane& lane, uint64_t now) {
+// Whether the function has work left.
+bool TimeShare::EndTurn(Lane& lane) {
   const uint32_t f = lane.current;
   Tenant& tenant = lane.tenants[f];
   OnTurnEnd(lane, f);
@@ -249,15 +249,33 @@ bool TimeShare::EndTurn(Lane& lane, uint64_t now) {
       account->run_ns = tenant.run;
     }
   }
-  if (tenant.ready) Enqueue(lane, f, now);
   return busy;
+}
+
+// Who is next, the current function included if it wants another turn; nobody waits: nothing.
+std::optional<uint32_t> TimeShare::Choose(Lane& lane, uint64_t now) {
+  Tenant& tenant = lane.tenants[lane.current];
+  bool again = lane.occupied && tenant.ready;
+  if (again && tenant.eligible_at > now) {
+    lane.capped.Push(lane.current, tenant.eligible_at);
+    again = false;
+  }
+  if (!lane.urgent.empty()) {
+    if (again) lane.queue.Push(lane.current, tenant.vtime);
+    const uint32_t next = lane.urgent.Pop();
+    lane.queue.Remove(next);
+    return next;
+  }
+  if (again) return lane.queue.Exchange(lane.current, tenant.vtime);
+  if (lane.queue.empty()) return std::nullopt;
+  return lane.queue.Pop();
 }
 
 // The turn of the current function is over, and all is settled.
 void TimeShare::NextTurn(Lane& lane, uint64_t now) {
   const uint32_t old = lane.current;
   const bool was_occupied = lane.occupied;
-  const bool busy = was_occupied && EndTurn(lane, now);
+  const bool busy = was_occupied && EndTurn(lane);
   lane.known_idle = false;
   SliceRecord record;
   record.timestamp_ns = now;
@@ -265,20 +283,12 @@ void TimeShare::NextTurn(Lane& lane, uint64_t now) {
   record.target_ns = lane.target;
   record.function = old;
   lane.preempt_at = kNever;
-  uint32_t next = kNobody;
-  bool found = true;
-  if (!lane.urgent.empty()) {
-    next = lane.urgent.Pop();
-    lane.queue.Remove(next);
-  } else if (!lane.queue.empty()) {
-    next = lane.queue.Pop();
-  } else {
-    found = false;
-  }
+  const std::optional<uint32_t> next = Choose(lane, now);
+  const bool found = next.has_value();
   if (was_occupied) {
     SchedAccount* account = host_.account(Id(lane), base::FunctionId(old));
     if (old != kNobody && account != nullptr) {
-      if (busy && (!found || next != old)) {
+      if (busy && next != old) {
         ++account->preemptions;
         lane.tenants[old].waiting_since = now;
       }
@@ -287,7 +297,7 @@ void TimeShare::NextTurn(Lane& lane, uint64_t now) {
     host_.slice_log(Id(lane)).Add(record);
   }
   if (found) {
-    BeginTurn(lane, next, now);
+    BeginTurn(lane, *next, now);
     if (!busy && next != old) lane.previous = kNobody;  // it has left already
     // Nothing ran when the list came: there may be no change to tell that it is idle.
     if (conserving() && !busy) lane.idle_since = now + host_.switch_cost().value();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "base/vector.h"
 #include "core/channel/runlist.h"
@@ -106,7 +107,8 @@ class TimeShare : public Policy {
   void Enqueue(Lane& lane, uint32_t function, uint64_t now);
   void Dequeue(Lane& lane, uint32_t function);
   void Settle(Lane& lane, uint64_t now);
-  bool EndTurn(Lane& lane, uint64_t now);
+  bool EndTurn(Lane& lane);
+  std::optional<uint32_t> Choose(Lane& lane, uint64_t now);
   void NextTurn(Lane& lane, uint64_t now);
   void BeginTurn(Lane& lane, uint32_t function, uint64_t now);
   void Vacate(Lane& lane, uint64_t now);

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//
+// Time of one decision: the slice of one function has ended, the next is chosen, its turn begun,
+// the timer set. All functions have work. The hardware costs nothing here.
+#include <benchmark/benchmark.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "core/sched/policy.h"
+
+namespace {
+
+class NoHardware final : public turnstile::RunlistHost {
+ public:
+  explicit NoHardware(uint32_t count) : run_(count + 1), params_(count + 1), accounts_(count + 1) {
+    for (turnstile::SliceLog& log : logs_) (void)log.Init();
+    for (uint32_t f = 1; f <= count; ++f) params_[f].weight = 1 + f % 7;
+  }
+
+  std::span<const uint8_t> Runnable(base::RunlistId) override { return {}; }
+  void Submit(base::RunlistId, std::span<const uint8_t>, base::FunctionId) override {}
+  void CompleteSubmit(base::RunlistId, base::FunctionId) override {}
+  void ArmTimer(base::Nanoseconds delay) override { delay_ = delay.value(); }
+  base::Nanoseconds Now() override { return base::Nanoseconds(now_); }
+  uint32_t functions() const override { return static_cast<uint32_t>(run_.size()); }
+  bool HasList(base::RunlistId r, base::FunctionId f) override {
+    return r.value() == 0 && f.value() != 0;
+  }
+  bool HasWork(base::RunlistId r, base::FunctionId f) override { return HasList(r, f); }
+  void Switch(base::RunlistId, base::FunctionId f) override { current_ = f.value(); }
+  void Refresh(base::RunlistId, base::FunctionId) override {}
+  base::Nanoseconds RunTime(base::RunlistId, base::FunctionId f) override {
+    return base::Nanoseconds(run_[f.value()]);
+  }
+  turnstile::RunlistState State(base::RunlistId) override { return turnstile::RunlistState::kBusy; }
+  void WatchIdle(base::RunlistId, bool) override {}
+  void ArmDoorbell(base::FunctionId) override {}
+  base::Nanoseconds switch_cost() const override { return base::Nanoseconds(125'000); }
+  const turnstile::SchedParams& params() const override { return gpu_params_; }
+  const turnstile::VgpuSchedParams& vgpu_params(base::FunctionId f) const override {
+    return params_[f.value()];
+  }
+  uint32_t units(base::FunctionId) const override { return 1; }
+  turnstile::SchedAccount* account(base::RunlistId, base::FunctionId f) override {
+    return &accounts_[f.value()];
+  }
+  turnstile::SliceLog& slice_log(base::RunlistId r) override { return logs_[r.value()]; }
+
+  // To the end of the slice; whoever has the turn has run all but the context switch.
+  void NextSliceEnd() {
+    now_ += delay_;
+    if (delay_ > 125'000) run_[current_] += delay_ - 125'000;
+  }
+
+ private:
+  std::vector<uint64_t> run_;
+  std::vector<turnstile::VgpuSchedParams> params_;
+  std::vector<turnstile::SchedAccount> accounts_;
+  turnstile::SchedParams gpu_params_;
+  turnstile::SliceLog logs_[3];
+  uint64_t now_ = 1'000'000'000;
+  uint64_t delay_ = 0;
+  uint32_t current_ = 0;
+};
+
+void Decision(benchmark::State& state, const char* name) {
+  NoHardware host(static_cast<uint32_t>(state.range(0)));
+  auto policy = std::move(*turnstile::MakePolicy(name, host));
+  policy->Start();
+  for (auto _ : state) {
+    host.NextSliceEnd();
+    policy->Timer();
+  }
+  state.SetComplexityN(state.range(0));
+}
+
+BENCHMARK_CAPTURE(Decision, equal_share, "equal_share")->RangeMultiplier(2)->Range(8, 1024)
+    ->Complexity();
+BENCHMARK_CAPTURE(Decision, fixed_share, "fixed_share")->RangeMultiplier(2)->Range(8, 1024)
+    ->Complexity();
+BENCHMARK_CAPTURE(Decision, weighted, "weighted")->RangeMultiplier(2)->Range(8, 1024)
+    ->Complexity();
+BENCHMARK_CAPTURE(Decision, latency, "latency")->RangeMultiplier(2)->Range(8, 1024)->Complexity();
+
+}  // namespace
