@@ -79,9 +79,10 @@ class Tenant {
   void Launch() {
     const uint32_t slot = ++launched_ % kRing;
     launched_at_[slot] = gpu_.now_ns;
-    const auto words = RawGuest::Copy(RawGuest::kData + 4096, RawGuest::kData + 4096,
+    auto words = RawGuest::Copy(RawGuest::kData + 4096, RawGuest::kData + 4096,
                                       static_cast<uint32_t>(load_.copy_ns / kUs * 128),
                                       RawGuest::kData, launched_);
+    words.back() &= ~0x60u;  // no interrupt: the guest looks at the semaphore
     // 64 slots of 64 bytes: a segment is reused long after it has been read.
     const uint64_t segment = RawGuest::kPush + slot * 64;
     for (size_t i = 0; i < words.size(); ++i) guest_.SetVram32(segment + i * 4, words[i]);
@@ -104,6 +105,22 @@ class Tenant {
   std::vector<uint64_t> latencies_;
 };
 
+// Counts what the core does to the registers.
+class CountingGpu final : public ModelGpu {
+ public:
+  using ModelGpu::ModelGpu;
+  uint32_t Read32(uint32_t offset) override {
+    ++reads;
+    return ModelGpu::Read32(offset);
+  }
+  void Write32(uint32_t offset, uint32_t value) override {
+    ++writes;
+    ModelGpu::Write32(offset, value);
+  }
+  uint64_t reads = 0;
+  uint64_t writes = 0;
+};
+
 // The GPU, its tenants and the time.
 class SchedRig {
  public:
@@ -123,7 +140,7 @@ class SchedRig {
   void Remove(size_t index) { tenants_.erase(tenants_.begin() + static_cast<ptrdiff_t>(index)); }
   Tenant& tenant(size_t index) { return *tenants_[index]; }
   size_t size() const { return tenants_.size(); }
-  ModelGpu& gpu() { return gpu_; }
+  CountingGpu& gpu() { return gpu_; }
   int Set(ts_sched_param param, uint32_t value) {
     return ts_gpu_set_sched_param(gpu_.core, param, value);
   }
@@ -146,7 +163,7 @@ class SchedRig {
   }
 
  private:
-  ModelGpu gpu_;
+  CountingGpu gpu_;
   std::vector<std::unique_ptr<Tenant>> tenants_;
 };
 

@@ -211,6 +211,41 @@ TEST(SchedTurnsTest, FaultCostsOnlyTheFaultingVgpu) {
   }
 }
 
+// Everything is counted: accounting, and interrupts too.
+TEST(SchedTurnsTest, RegisterAccessesOfASwitch) {
+  for (const char* policy : {"equal_share", "fixed_share", "weighted", "latency"}) {
+    SchedRig rig(policy);
+    rig.Add(kSaturated, VgpuMachine::kV2);
+    rig.Add(kSaturated, VgpuMachine::kV2);
+    rig.Run(100 * kMs);
+    const auto preemptions = [&] {
+      return rig.tenant(0).Figures().preemptions + rig.tenant(1).Figures().preemptions;
+    };
+    const uint64_t before = preemptions();
+    rig.gpu().reads = rig.gpu().writes = 0;
+    rig.Run(1'000 * kMs);
+    const uint64_t accesses = rig.gpu().reads + rig.gpu().writes;
+    const uint64_t switches = preemptions() - before;
+    ASSERT_GT(switches, 400u) << policy;
+    EXPECT_LE(Ratio(accesses, switches), 6.0) << policy;
+    RecordProperty(policy, std::to_string(Ratio(accesses, switches)));
+  }
+}
+
+TEST(SchedTurnsTest, RegisterAccessesOfASwitchFromAnIdleVgpu) {
+  SchedRig rig("weighted");
+  rig.Add(kSaturated);
+  rig.Add({128 * kUs, 1, 10 * kMs, 0});
+  rig.Run(100 * kMs);
+  const uint64_t kernels = rig.tenant(1).done();
+  rig.gpu().reads = rig.gpu().writes = 0;
+  rig.Run(2'000 * kMs);
+  const uint64_t accesses = rig.gpu().reads + rig.gpu().writes;
+  // To the light vGPU and back, with its doorbell's and its idle interrupt.
+  EXPECT_LE(Ratio(accesses, rig.tenant(1).done() - kernels), 60.0);
+  RecordProperty("weighted", std::to_string(Ratio(accesses, rig.tenant(1).done() - kernels)));
+}
+
 TEST(SchedTurnsTest, RangesAreCheckedAndNamed) {
   SchedRig rig("weighted");
   Tenant& tenant = rig.Add(kIdle);

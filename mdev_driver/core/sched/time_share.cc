@@ -182,7 +182,7 @@ void TimeShare::Charge(Lane& lane, uint32_t f, uint64_t ns) {
 void TimeShare::Settle(Lane& lane, uint64_t now) {
   const uint64_t wall = now - lane.marked_at;
   lane.marked_at = now;
-  if (!lane.occupied) return;
+  if (!lane.occupied || wall == 0) return;
   uint64_t run = 0;
   if (lane.current != kNobody) {
     Tenant& tenant = lane.tenants[lane.current];
