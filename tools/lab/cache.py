@@ -136,8 +136,11 @@ def _is_in_use(run):
 
 
 def remove_tree(path):
-    """Removes a directory tree that holds no mounts; nothing happens when it does not exist."""
+    """Removes a directory tree that holds no mounts, or a link; it need not exist."""
     if not os.path.lexists(path):
+        return
+    if os.path.islink(path):
+        os.unlink(path)
         return
     mounts = pathlib.Path("/proc/self/mounts").read_text(encoding="utf-8")
     if any(line.split()[1].startswith(f"{path}/") for line in mounts.splitlines()):
