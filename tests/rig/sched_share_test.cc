@@ -57,6 +57,10 @@ const Case kCases[] = {
     {"SaturatedThreeToOne", {3, 1}, kSaturated},
     {"SaturatedSevenFiveThreeOne", {7, 5, 3, 1}, kSaturated},
     {"SmallSevenFiveThreeOne", {7, 5, 3, 1}, kSmall},
+    // Slices that end in a gap: the phase of kernels and slices is the same in every turn.
+    {"FourMicrosecondsTwoToOne", {2, 1}, {4 * kUs, 1, 0, 0}},
+    {"ThirtyTwoMicrosecondsTwoToOne", {2, 1}, {32 * kUs, 1, 0, 0}},
+    {"QuarterMillisecondTwoToOne", {2, 1}, {254 * kUs, 1, 0, 0}},
     {"SixteenEqual", std::vector<uint32_t>(16, 5), kSmall},
 };
 INSTANTIATE_TEST_SUITE_P(Ratios, WeightedShareTest, testing::ValuesIn(kCases),

@@ -238,7 +238,9 @@ bool TimeShare::EndTurn(Lane& lane) {
   bool busy = false;
   if (f != kNobody) {
     busy = !lane.known_idle && host_.State(Id(lane)) != RunlistState::kIdle;
-    if (conserving() && !busy) {
+    // A slice that ends in a gap shorter than the hold time ends nothing else: the function keeps
+    // its claim, and what it is owed.
+    if (conserving() && lane.known_idle) {
       // First armed, then looked at its channels: whoever rings after this look is noticed.
       host_.ArmDoorbell(base::FunctionId(f));
       busy = tenant.ready = host_.HasWork(Id(lane), base::FunctionId(f));
@@ -297,10 +299,13 @@ void TimeShare::NextTurn(Lane& lane, uint64_t now) {
     host_.slice_log(Id(lane)).Add(record);
   }
   if (found) {
+    const uint64_t idle_since = lane.idle_since;
     BeginTurn(lane, *next, now);
     if (!busy && next != old) lane.previous = kNobody;  // it has left already
     // Nothing ran when the list came: there may be no change to tell that it is idle.
-    if (conserving() && !busy) lane.idle_since = now + host_.switch_cost().value();
+    if (conserving() && !busy) {
+      lane.idle_since = next == old ? idle_since : now + host_.switch_cost().value();
+    }
   } else if (was_occupied) {
     Vacate(lane, now);
   }
