@@ -76,12 +76,15 @@ void Decision(benchmark::State& state, const char* name) {
   state.SetComplexityN(state.range(0));
 }
 
-BENCHMARK_CAPTURE(Decision, equal_share, "equal_share")->RangeMultiplier(2)->Range(8, 1024)
+BENCHMARK_CAPTURE(Decision, equal_share, "equal_share")
+    ->RangeMultiplier(2)
+    ->Range(8, 1024)
     ->Complexity();
-BENCHMARK_CAPTURE(Decision, fixed_share, "fixed_share")->RangeMultiplier(2)->Range(8, 1024)
+BENCHMARK_CAPTURE(Decision, fixed_share, "fixed_share")
+    ->RangeMultiplier(2)
+    ->Range(8, 1024)
     ->Complexity();
-BENCHMARK_CAPTURE(Decision, weighted, "weighted")->RangeMultiplier(2)->Range(8, 1024)
-    ->Complexity();
+BENCHMARK_CAPTURE(Decision, weighted, "weighted")->RangeMultiplier(2)->Range(8, 1024)->Complexity();
 BENCHMARK_CAPTURE(Decision, latency, "latency")->RangeMultiplier(2)->Range(8, 1024)->Complexity();
 
 }  // namespace

@@ -58,7 +58,8 @@ class FakeRunlists final : public turnstile::RunlistHost {
     while (now_ < time) {
       uint64_t next = std::min(time, std::max(timer_, now_ + 1));
       if (current_ != 0 && states_[current_].work != 0) {
-        next = std::min(next, std::max(now_ + 1, std::max(start_at_, now_) + states_[current_].work));
+        next =
+            std::min(next, std::max(now_ + 1, std::max(start_at_, now_) + states_[current_].work));
       }
       if (leave_end_ > now_) next = std::min(next, leave_end_);
       Sync(next);
@@ -139,9 +140,7 @@ class FakeRunlists final : public turnstile::RunlistHost {
     turnstile::SchedAccount account;
   };
 
-  uint64_t LoadCost(uint32_t f) {
-    return std::exchange(loaded_, f) == f ? 0 : kSwitchNs;
-  }
+  uint64_t LoadCost(uint32_t f) { return std::exchange(loaded_, f) == f ? 0 : kSwitchNs; }
   void Run(uint32_t f, uint64_t ns) {
     const uint64_t done = std::min(ns, states_[f].work);
     states_[f].work -= done;

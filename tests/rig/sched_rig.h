@@ -23,10 +23,10 @@ inline RigConfig SchedConfig() { return {256u << 20, 1, 1, 125}; }
 
 // What a guest does on the copy engine.
 struct Load {
-  uint64_t copy_ns = 128 * kUs;   // 1 us .. 500 us
-  uint32_t depth = 1;             // copies in flight; 1: launch and wait
-  uint64_t think_ns = 0;          // from the end of one (noticed) to the next launch
-  uint64_t start_ns = 0;          // first launch
+  uint64_t copy_ns = 128 * kUs;  // 1 us .. 500 us
+  uint32_t depth = 1;            // copies in flight; 1: launch and wait
+  uint64_t think_ns = 0;         // from the end of one (noticed) to the next launch
+  uint64_t start_ns = 0;         // first launch
 };
 
 // A vGPU that works through copies for ever.
@@ -80,8 +80,8 @@ class Tenant {
     const uint32_t slot = ++launched_ % kRing;
     launched_at_[slot] = gpu_.now_ns;
     auto words = RawGuest::Copy(RawGuest::kData + 4096, RawGuest::kData + 4096,
-                                      static_cast<uint32_t>(load_.copy_ns / kUs * 128),
-                                      RawGuest::kData, launched_);
+                                static_cast<uint32_t>(load_.copy_ns / kUs * 128), RawGuest::kData,
+                                launched_);
     words.back() &= ~0x60u;  // no interrupt: the guest looks at the semaphore
     // 64 slots of 64 bytes: a segment is reused long after it has been read.
     const uint64_t segment = RawGuest::kPush + slot * 64;

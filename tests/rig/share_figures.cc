@@ -30,9 +30,7 @@ constexpr Order kOrders[] = {
     {"latency", 2, VgpuMachine::kV4, VgpuMachine::kV4},
 };
 
-Load LoadOf(uint32_t blocks) {
-  return {(blocks * kBlockNs + kUs - 1) / kUs * kUs, 1, 0, 0};
-}
+Load LoadOf(uint32_t blocks) { return {(blocks * kBlockNs + kUs - 1) / kUs * kUs, 1, 0, 0}; }
 
 // Kernels that one tenant alone gets through.
 uint64_t Solo(uint32_t blocks, uint64_t ns) {
@@ -63,11 +61,12 @@ void PrintPoint(const Order& order, uint32_t blocks, uint64_t ns, uint64_t p99, 
   const auto run = rig.Measure(ns);
   const uint64_t done = rig.tenant(0).done() + rig.tenant(1).done() - before;
   const double ratio = static_cast<double>(run[0]) / static_cast<double>(run[1]);
-  std::printf("%s\n    {\"policy\": \"%s\", \"ordered\": %.1f, \"blocks\": %u, \"ratio\": %.4f, "
-              "\"error_percent\": %.3f, \"throughput_of_solo\": %.4f, \"p99_us\": %lu}",
-              first ? "" : ",", order.policy, order.ordered, blocks, ratio,
-              std::abs(ratio / order.ordered - 1) * 100,
-              static_cast<double>(done) / static_cast<double>(Solo(blocks, ns)), p99);
+  std::printf(
+      "%s\n    {\"policy\": \"%s\", \"ordered\": %.1f, \"blocks\": %u, \"ratio\": %.4f, "
+      "\"error_percent\": %.3f, \"throughput_of_solo\": %.4f, \"p99_us\": %lu}",
+      first ? "" : ",", order.policy, order.ordered, blocks, ratio,
+      std::abs(ratio / order.ordered - 1) * 100,
+      static_cast<double>(done) / static_cast<double>(Solo(blocks, ns)), p99);
 }
 
 double SwitchAccesses() {

@@ -12,8 +12,8 @@ namespace turnstile {
 
 // Monotonic, nanoseconds of the GPU's clock where not said otherwise.
 struct SchedAccount {
-  uint64_t run_ns = 0;        // FUNCTION_TIME when the last slice ended
-  uint64_t wait_ns = 0;       // had work and was not on the hardware; host's clock
+  uint64_t run_ns = 0;   // FUNCTION_TIME when the last slice ended
+  uint64_t wait_ns = 0;  // had work and was not on the hardware; host's clock
   uint64_t longest_wait_ns = 0;
   uint64_t slices = 0;
   uint64_t preemptions = 0;   // slices that ended with work left

@@ -126,8 +126,8 @@ void PhysicalGpu::SubmitOne(uint32_t r, uint32_t function, bool refresh) {
   if (state != nullptr && !state->disabled[r]) {
     const auto one = static_cast<uint8_t>(function);
     const std::optional<uint32_t> resume = refresh ? LoadedTsgOfRunlist(r) : state->resume[r];
-    entries = WriteEntries(r, buffer, {&one, 1}, resume,
-                           base::FunctionId(refresh ? function : 0), &offset);
+    entries = WriteEntries(r, buffer, {&one, 1}, resume, base::FunctionId(refresh ? function : 0),
+                           &offset);
   }
   WriteSubmit(r, buffer.address().value(), entries, offset);
   if (refresh) return;
@@ -142,7 +142,8 @@ base::Nanoseconds PhysicalGpu::RunTime(base::RunlistId runlist, base::FunctionId
   const uint32_t r = runlist.value();
   const uint64_t now = host_.NowNs();
   uint64_t& time = state->run_time[r];
-  const bool recent = state->run_time_read_at[r] != 0 && now - state->run_time_read_at[r] < kLowWordNs;
+  const bool recent =
+      state->run_time_read_at[r] != 0 && now - state->run_time_read_at[r] < kLowWordNs;
   if (recent) {
     using Low = reg::ts104::FunctionTimeLo;
     const uint32_t low = host_.Read32(Low::Offset(64 * r + function.value()));

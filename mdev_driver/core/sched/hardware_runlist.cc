@@ -132,9 +132,10 @@ void PhysicalGpu::WriteSubmit(uint32_t r, uint64_t address, uint32_t entries, ui
                 Write().Set<Write::Length>(entries).Set<Write::OffsetBits>(offset).raw());
 }
 
-// Returns the number of entries. `offset`: where the hardware goes on, at TSG `resume`: the one that
-// is loaded keeps its place, so that a submit of one guest does not push another's off the engine; but not when it
-// belongs to the submitter, who would otherwise renew its slice with every submit.
+// Returns the number of entries. `offset`: where the hardware goes on, at TSG `resume`: the one
+// that is loaded keeps its place, so that a submit of one guest does not push another's off the
+// engine; but not when it belongs to the submitter, who would otherwise renew its slice with every
+// submit.
 uint32_t PhysicalGpu::WriteEntries(uint32_t runlist, DmaBuffer& buffer,
                                    std::span<const uint8_t> functions,
                                    std::optional<uint32_t> resume, base::FunctionId cause,

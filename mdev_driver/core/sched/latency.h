@@ -5,9 +5,9 @@
 
 namespace turnstile {
 
-// Weighted, and: a vGPU with a latency bound that wakes, and has not used more than its share, takes
-// over from whoever has the turn. That one keeps what is half the bound, so that a vGPU which wakes
-// again and again cannot make the GPU do nothing but switch.
+// Weighted, and: a vGPU with a latency bound that wakes, and has not used more than its share,
+// takes over from whoever has the turn. That one keeps what is half the bound, so that a vGPU which
+// wakes again and again cannot make the GPU do nothing but switch.
 class Latency final : public Weighted {
  public:
   using Weighted::Weighted;

@@ -9,20 +9,20 @@ namespace turnstile {
 
 // Of a GPU. The order is that of ts_gpu_sched_param (core_abi.h).
 struct SchedParams {
-  uint32_t arr = 1;               // adaptive round robin instead of strict, equal and fixed share
-  uint32_t frequency_hz = 0;      // of slices with arr; 0: 480, more than 8 vGPUs: 960
-  uint32_t averaging_factor = 33; // an overshoot is paid back over about so many slices
-  uint32_t timeslice_us = 0;      // without arr, weighted, latency; 0: 2000, more than 8 vGPUs: 1000
-  uint32_t hold_us = 150;         // an idle vGPU keeps its slice so long although others wait
+  uint32_t arr = 1;                // adaptive round robin instead of strict, equal and fixed share
+  uint32_t frequency_hz = 0;       // of slices with arr; 0: 480, more than 8 vGPUs: 960
+  uint32_t averaging_factor = 33;  // an overshoot is paid back over about so many slices
+  uint32_t timeslice_us = 0;  // without arr, weighted, latency; 0: 2000, more than 8 vGPUs: 1000
+  uint32_t hold_us = 150;     // an idle vGPU keeps its slice so long although others wait
   uint32_t ctxsw_timeout_ms = 500;  // then a context that will not leave is dropped
-  uint32_t strict = 0;            // weighted, latency: the slices of idle vGPUs stay idle
+  uint32_t strict = 0;              // weighted, latency: the slices of idle vGPUs stay idle
 };
 
 // Of a vGPU. The order is that of ts_vgpu_sched_param.
 struct VgpuSchedParams {
   uint32_t weight = 100;
   uint32_t cap_percent = 100;  // of the time of an engine, however idle the rest is
-  uint32_t latency_us = 0;     // latency policy: on the hardware so soon after waking; 0: no promise
+  uint32_t latency_us = 0;  // latency policy: on the hardware so soon after waking; 0: no promise
 };
 
 struct SchedRange {

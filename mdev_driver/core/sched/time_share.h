@@ -14,12 +14,13 @@
 namespace turnstile {
 
 // Every runlist is a lane in which one function at a time has its turn. Who is next: the least
-// virtual time (start-time fair queueing): what a function used, divided by its weight. What it used
-// is what it ran by the GPU's own clock, and long gaps in its turn while others waited; a context
-// switch is nobody's. A context that leaves late is charged for it when its successor's turn ends.
+// virtual time (start-time fair queueing): what a function used, divided by its weight. What it
+// used is what it ran by the GPU's own clock, and long gaps in its turn while others waited; a
+// context switch is nobody's. A context that leaves late is charged for it when its successor's
+// turn ends.
 //
-// Lanes that conserve work know who is idle: a function that runs out of work keeps its turn for the
-// hold time, then loses it; the doorbell notify tells when it is back. Others give turns to
+// Lanes that conserve work know who is idle: a function that runs out of work keeps its turn for
+// the hold time, then loses it; the doorbell notify tells when it is back. Others give turns to
 // everybody with a list, work or not.
 class TimeShare : public Policy {
  public:
@@ -44,10 +45,10 @@ class TimeShare : public Policy {
     bool ready = false;    // wants turns
     uint32_t weight = 1;
     uint64_t vtime = 0;
-    uint64_t remainder = 0;    // of the division by the weight
-    int64_t debt = 0;          // adaptive round robin: ns to pay back; negative: to get
-    uint64_t run = 0;          // FUNCTION_TIME when looked at last
-    uint64_t eligible_at = 0;  // its cap forbids turns before
+    uint64_t remainder = 0;      // of the division by the weight
+    int64_t debt = 0;            // adaptive round robin: ns to pay back; negative: to get
+    uint64_t run = 0;            // FUNCTION_TIME when looked at last
+    uint64_t eligible_at = 0;    // its cap forbids turns before
     uint64_t waiting_since = 0;  // 0: does not wait
   };
   struct Lane {
@@ -58,8 +59,8 @@ class TimeShare : public Policy {
     FunctionHeap urgent;  // some of the queue, by deadline
     uint32_t present = 0;
     uint32_t current = kNobody;
-    bool occupied = false;         // current has a turn (kNobody can)
-    uint32_t previous = kNobody;   // may still be leaving
+    bool occupied = false;        // current has a turn (kNobody can)
+    uint32_t previous = kNobody;  // may still be leaving
     uint64_t turn_start = 0;
     uint64_t turn_used = 0;
     uint64_t turn_run = 0;
@@ -68,11 +69,11 @@ class TimeShare : public Policy {
     uint64_t idle_since = 0;       // 0: is busy, as far as is known
     uint64_t preempt_at = kNever;  // somebody urgent takes over then
     uint64_t due = kNever;
-    uint64_t vnow = 0;             // virtual time of the lane: of the last turn given
+    uint64_t vnow = 0;  // virtual time of the lane: of the last turn given
     bool switch_charged = false;
-    bool contended = false;        // somebody waited since marked_at
+    bool contended = false;  // somebody waited since marked_at
     bool watching = false;
-    bool known_idle = false;       // State() has just said so
+    bool known_idle = false;  // State() has just said so
   };
 
   // ---- what makes a policy ----
@@ -83,9 +84,7 @@ class TimeShare : public Policy {
   // Length of the function's next turn.
   virtual uint64_t TargetOf(const Lane& lane, Tenant& tenant);
   // `ns` were used in a turn.
-  virtual void OnUsed(Lane& lane, uint32_t function, uint64_t ns) {
-    Charge(lane, function, ns);
-  }
+  virtual void OnUsed(Lane& lane, uint32_t function, uint64_t ns) { Charge(lane, function, ns); }
   // `ns` were used after its end.
   virtual void OnLate(Lane& lane, uint32_t function, uint64_t ns) { OnUsed(lane, function, ns); }
   virtual void OnTurnEnd(Lane&, uint32_t /*function*/) {}

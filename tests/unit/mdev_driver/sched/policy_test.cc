@@ -60,7 +60,6 @@ TEST(PolicyTest, ThousandWeightedFunctionsGetTheirShares) {
   }
 }
 
-
 class RandomPatternTest : public testing::TestWithParam<std::tuple<const char*, uint32_t>> {};
 
 // Some functions always have work, others come and go in bursts, in gaps from microseconds to
@@ -108,7 +107,8 @@ TEST_P(RandomPatternTest, InvariantsHold) {
   for (uint32_t f = 1; f <= count; ++f) {
     const double turns = weights / gpu.tenant_params(f).weight + count + 2;
     EXPECT_LE(static_cast<double>(gpu.account_of(f).longest_wait_ns),
-              turns * (slice + fakes::FakeRunlists::kSwitchNs)) << f;
+              turns * (slice + fakes::FakeRunlists::kSwitchNs))
+        << f;
   }
   // The GPU waits for nobody longer than the hold time, once a switch.
   EXPECT_LE(gpu.wasted_ns(), gpu.switches() * 160'000);
