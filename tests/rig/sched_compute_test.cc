@@ -10,6 +10,7 @@
 #include "rig/rig.h"
 #include "ts104/regs.h"
 #include "ts104_programs.h"
+#include "workloads.h"
 
 namespace rig {
 namespace {
@@ -91,6 +92,26 @@ class SchedComputeTest : public testing::Test {
 
   ModelGpu gpu_{{256u << 20, 10, 1, 125}};
 };
+
+TEST_F(SchedComputeTest, ProgramsAreVerifiedUnderEveryPolicy) {
+  for (uint32_t i = 0; ts_policy_name(i) != nullptr; ++i) {
+    ASSERT_EQ(ts_gpu_set_policy(gpu_.core, ts_policy_name(i)), 0);
+    VgpuMachine first(gpu_, VgpuMachine::kV4);
+    VgpuMachine second(gpu_, VgpuMachine::kV4);
+    const auto first_device = fakes::OpenOn(first);
+    const auto second_device = fakes::OpenOn(second);
+    ts104_run::Options options;
+    options.placement = ts104_run::PlacementMode::kMixed;
+    options.elements = 1024;
+    for (const char* program : {"vecadd", "reduce", "histogram"}) {
+      EXPECT_TRUE(ts104_run::RunProgram(*first_device, options, program).verified)
+          << program << " under " << ts_policy_name(i);
+      EXPECT_TRUE(ts104_run::RunProgram(*second_device, options, program).verified)
+          << program << " under " << ts_policy_name(i);
+    }
+    EXPECT_EQ(gpu_.stray_accesses(), 0u);
+  }
+}
 
 TEST_F(SchedComputeTest, EndlessKernelsShareByWeight) {
   ASSERT_EQ(ts_gpu_set_policy(gpu_.core, "weighted"), 0);
