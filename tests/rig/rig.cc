@@ -177,7 +177,7 @@ libts104::Platform::DmaMemory VgpuMachine::AllocDma(uint64_t size) {
   libts104::Platform::DmaMemory memory;
   memory.cpu = host_.At(next_page_ * kPage);
   memory.size = count * kPage;
-  memory.runs = {{next_page_ * kPage, memory.size}};
+  memory.runs.push_back({next_page_ * kPage, memory.size});
   next_page_ += count;
   return memory;
 }

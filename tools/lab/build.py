@@ -182,11 +182,15 @@ class Builder:
         return path.read_text(errors="replace")
 
     def configured(self, name, options, env=None):
-        """Sets up the meson build `name` once; returns its path in the tool box."""
+        """Sets up the meson build `name`, anew when `options` or `env` changed; returns its path."""
         inside = f"/turnstile/out/{name}"
-        if not (self._top / "out" / name / "build.ninja").exists():
+        made = self._top / "out" / f"{name}.options"
+        wanted = repr((options, env))
+        current = made.read_text(encoding="utf-8") if made.exists() else ""
+        if current != wanted:
             shutil.rmtree(self._top / "out" / name, ignore_errors=True)
             self.must(["meson", "setup", inside, "/turnstile/src", *options], name, env=env)
+            made.write_text(wanted, encoding="utf-8")
         return inside
 
     def compile(self, name, targets=()):
