@@ -53,8 +53,10 @@ struct ts_host_gpu {
   std::set<ts_host_vgpu*> vgpus;
   std::set<ts_host_vgpu*> queued;
   bool gpu_work_queued = false;
-  uint64_t timer_ns = 0;   // delay that was asked for last, 0: none
-  uint64_t timer_due = 0;  // when that is over, 0: never
+  // Delay that was asked for last, 0: none.
+  uint64_t timer_ns = 0;
+  // When that is over, 0: never.
+  uint64_t timer_due = 0;
   int dma_allocations_left = 1'000'000;  // then DMA memory is used up
   uint64_t dma_bytes = 0;                // allocated now
   ts_gpu* core = nullptr;
