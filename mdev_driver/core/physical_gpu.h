@@ -262,7 +262,7 @@ class PhysicalGpu final : public TlbInvalidator, private RunlistHost {
   base::UniquePtr<Policy> policy_ TS_GUARDED_BY(mutex_);
   SchedParams sched_params_ TS_GUARDED_BY(mutex_);
   VgpuSchedParams vgpu_sched_params_[kNumFunctions] TS_GUARDED_BY(mutex_);
-  bool events_watched_ TS_GUARDED_BY(mutex_) = true;   // RUNLIST_EVENT interrupts
+  bool events_watched_ TS_GUARDED_BY(mutex_) = true;    // RUNLIST_EVENT interrupts
   uint64_t armed_doorbells_ TS_GUARDED_BY(mutex_) = 0;  // bit f: notify of function f
   std::atomic<bool> notes_wanted_{false};               // by the policy
   std::atomic<uint64_t> noted_work_{0};                 // bit f, for PolicyWork

@@ -36,7 +36,7 @@ class ModelFixture {
  public:
   explicit ModelFixture(const ModelOptions& options = {})
       : options_(options),
-        vram_(static_cast<std::byte*>(operator new (options.vram_bytes, std::align_val_t{4096}))),
+        vram_(static_cast<std::byte*>(operator new(options.vram_bytes, std::align_val_t{4096}))),
         system_(options.system_bytes) {
     std::memset(vram_, 0, options.vram_bytes);
     const ts104_config config = {options.vram_bytes, options.engine_mhz, options.sms,
@@ -50,7 +50,7 @@ class ModelFixture {
   }
   ~ModelFixture() {
     ts104_destroy(model_);
-    operator delete (vram_, std::align_val_t{4096});
+    operator delete(vram_, std::align_val_t{4096});
   }
   ModelFixture(const ModelFixture&) = delete;
   ModelFixture& operator=(const ModelFixture&) = delete;

@@ -106,10 +106,7 @@ void SubmissionBound(Session& session, BenchResult* result) {
   const Buffer c = session.Output(kCount * 4);
   const ts104_vecadd_args args = {a.va(), b.va(), c.va(), kCount};
   result->operations = Repeat(
-      session,
-      [&] {
-        session.stream().Launch(program, {1, 1, 1}, {32, 1, 1}, args);
-      },
+      session, [&] { session.stream().Launch(program, {1, 1, 1}, {32, 1, 1}, args); },
       &result->seconds);
 }
 

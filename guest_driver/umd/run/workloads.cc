@@ -88,9 +88,8 @@ void VecAdd(Session& session, const std::string&, Result* result) {
     expected[i] = x + y;
   }
   const ts104_vecadd_args args = {a.va(), b.va(), c.va(), count};
-  session.Iterate([&] {
-    session.stream().Launch(program, GridFor(count, kCta), {kCta, 1, 1}, args);
-  });
+  session.Iterate(
+      [&] { session.stream().Launch(program, GridFor(count, kCta), {kCta, 1, 1}, args); });
   result->verified = Same<uint32_t>(c.as<uint32_t>(), expected, result);
 }
 

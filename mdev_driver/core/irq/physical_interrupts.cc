@@ -37,11 +37,10 @@ using FifoIntr = reg::pfifo::Intr0;
 constexpr uint32_t kFifoErrors = FifoIntr::BindError::kMask | FifoIntr::SchedError::kMask |
                                  FifoIntr::ChswError::kMask | FifoIntr::MemopTimeout::kMask |
                                  FifoIntr::LbError::kMask;
-constexpr uint32_t kFifoEnabled = kFifoErrors | FifoIntr::CtxswTimeout::kMask |
-                                  FifoIntr::TsgPreemptComplete::kMask | FifoIntr::PbdmaIntr::kMask |
-                                  FifoIntr::RunlistEvent::kMask |
-                                  FifoIntr::RunlistAndEngIdle::kMask |
-                                  FifoIntr::RunlistAcquireAndEngIdle::kMask;
+constexpr uint32_t kFifoEnabled =
+    kFifoErrors | FifoIntr::CtxswTimeout::kMask | FifoIntr::TsgPreemptComplete::kMask |
+    FifoIntr::PbdmaIntr::kMask | FifoIntr::RunlistEvent::kMask |
+    FifoIntr::RunlistAndEngIdle::kMask | FifoIntr::RunlistAcquireAndEngIdle::kMask;
 
 }  // namespace
 

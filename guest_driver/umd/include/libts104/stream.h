@@ -51,11 +51,9 @@ class Stream {
   // less than the program's argument block.
   void Launch(const Program& program, Dim3 grid, Dim3 cta, std::span<const std::byte> args);
   template <typename Args>
-  requires(std::is_trivially_copyable_v<Args> &&
-           !std::is_convertible_v<const Args&,
-                                  std::span<const std::byte>>) void Launch(const Program& program,
-                                                                           Dim3 grid, Dim3 cta,
-                                                                           const Args& args) {
+    requires(std::is_trivially_copyable_v<Args> &&
+             !std::is_convertible_v<const Args&, std::span<const std::byte>>)
+  void Launch(const Program& program, Dim3 grid, Dim3 cta, const Args& args) {
     Launch(program, grid, cta, std::as_bytes(std::span(&args, 1)));
   }
   // By the copy engine; ranges must not overlap.
