@@ -168,7 +168,6 @@ void PhysicalGpu::ServiceRunlistEvents() {
     for (uint32_t function = 1; function < kNumFunctions; ++function) {
       CompleteSubmit(base::RunlistId(r), base::FunctionId(function));
     }
-    policy_->Fetched(base::RunlistId(r));
   }
 }
 

@@ -85,8 +85,6 @@ class Policy {
   // The list of this function, or whether it is enabled, has changed. Must lead to a Submit or to
   // CompleteSubmit.
   virtual void ListChanged(base::RunlistId runlist, base::FunctionId function) = 0;
-  // The hardware has fetched the last list submitted.
-  virtual void Fetched(base::RunlistId) {}
   // An idle function whose doorbell notify was armed has rung, or the host rang or enabled one of
   // its channels: it may have work on any runlist.
   virtual void Doorbell(base::FunctionId) {}
