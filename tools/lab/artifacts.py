@@ -9,7 +9,8 @@ _REPO = _HERE.parents[1]
 # Python that runs inside L1.
 _L1_PYTHON = ("l1/l2.py", "l1/vgpu.py", "l1/demo.py", "l1/bench.py", "cpio.py", "dmesg.py")
 
-_DEVICE_DEFAULTS = {"vram": "1G"}
+# The address is the one in libvirt_xml's files.
+_DEVICE_DEFAULTS = {"vram": "1G", "addr": "0x10"}
 
 
 def files(lab, product, kernel):

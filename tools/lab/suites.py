@@ -107,6 +107,8 @@ class Runner:
         """Runs the tests of `suite` (or of the suites `select`) of the meson build `name`."""
         with self._builder.busy():
             inside = self._builder.configured(name, options, env)
+            # A build that began as a copy of an older one may not know of new tests.
+            self._builder.compile(name, ["build.ninja"])
             tests = self._list_tests(inside, select or [suite], match)
             if not tests:
                 raise LabError(f"{suite}: the project has no such tests")
