@@ -39,8 +39,10 @@ class Request:
     """One run of L1.
 
     `command` is shell text. `put` maps absolute paths in L1 to files or directories here, or to
-    bytes; `get` maps absolute paths in L1 to destinations here. `devices` are QEMU arguments, `plugins`
-    directories with a shared object each that QEMU preloads. `timeout` is in seconds, all included.
+    bytes; `get` maps absolute paths in L1 to destinations here. `devices` are QEMU arguments,
+    `plugin` a shared object that QEMU preloads. `timeout` is in seconds, all included. `full` boots
+    the image with systemd and libvirt. After `command` L1 reboots once for each of `after_reboot`, on
+    the same disk, and runs it, as long as the one before exited with 0.
     """
 
     command: str
@@ -48,6 +50,8 @@ class Request:
     put: dict = dataclasses.field(default_factory=dict)
     get: dict = dataclasses.field(default_factory=dict)
     bare: bool = False
+    full: bool = False
+    after_reboot: list = dataclasses.field(default_factory=list)
     shell: bool = False
     timeout: float = 600
     memory_mib: int = 4096
@@ -156,6 +160,8 @@ class _Run:
         self._check_memory()
         settings = {
             "LAB_BARE": int(request.bare),
+            "LAB_FULL": int(request.full),
+            "LAB_BOOTS": 1 + len(request.after_reboot),
             "LAB_SHELL": int(request.shell),
             "LAB_GET": " ".join(path.lstrip("/") for path in request.get),
         }
@@ -163,7 +169,8 @@ class _Run:
         with tarfile.open(self._dir / "in.tar", "w") as archive:
             _add(archive, "/lab/init", (_HERE / "l1/init").read_bytes(), 0o755)
             _add(archive, "/lab/settings", text.encode())
-            _add(archive, "/lab/command", request.command.encode() + b"\n")
+            for boot, command in enumerate([request.command, *request.after_reboot], 1):
+                _add(archive, f"/lab/command.{boot}", command.encode() + b"\n")
             for target, source in request.put.items():
                 _add(archive, target, source)
         with open(self._dir / "out.tar", "wb") as stream:
@@ -192,21 +199,24 @@ class _Run:
             (self._dir, "/var/lab/run"),
             (self._dir / "tmp", "/var/tmp"),
             (self._lab.vmlinuz(self._request.kernel).parent, "/var/lab/boot"),
-            (self._lab.l1_image.parent, "/var/lab/image"),
+            (self._image().parent, "/var/lab/image"),
         ]
         if self._request.plugin:
             binds.append((self._request.plugin.parent, "/var/lab/plugin"))
         return binds
+
+    def _image(self):
+        return self._lab.full_image if self._request.full else self._lab.l1_image
 
     def _argv(self):
         request = self._request
         append = "console=ttyS0 loglevel=7 panic=-1 intel_iommu=on iommu=pt random.trust_cpu=on"
         argv = [
             "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none",
-            "-no-reboot", "-name", "turnstile-l1", "-machine", "q35", *self._accel_arguments(),
+            "-name", "turnstile-l1", "-machine", "q35", *self._accel_arguments(),
             "-smp", str(request.cpus), "-m", str(request.memory_mib),
             "-device", "intel-iommu,intremap=off",
-            "-drive", "file=/var/lab/image/l1.ext4,if=virtio,format=raw,snapshot=on",
+            "-drive", f"file=/var/lab/image/{self._image().name},if=virtio,format=raw,snapshot=on",
             "-drive", "file=/var/lab/run/in.tar,if=virtio,format=raw,readonly=on",
             "-drive", "file=/var/lab/run/out.tar,if=virtio,format=raw,discard=unmap",
             "-kernel", f"/var/lab/boot/{self._lab.vmlinuz(request.kernel).name}",
@@ -217,6 +227,8 @@ class _Run:
             kind = "virtconsole" if name == "tty" else "virtserialport"
             argv += ["-chardev", f"socket,id={name},path=/var/lab/run/{name}.sock"]
             argv += ["-device", f"{kind},chardev={name},name={name}"]
+        # A reboot stays in this QEMU, so the disk keeps what L1 wrote to it.
+        argv += [] if request.after_reboot else ["-no-reboot"]
         argv += request.devices
         if request.plugin:
             argv = ["env", f"LD_PRELOAD=/var/lab/plugin/{request.plugin.name}", *argv]
@@ -287,6 +299,7 @@ class _Run:
                         raise LabError("L1: " + line[6:] + self._console_hint())
                     if line.split(" ")[0] == wanted:
                         return line[len(wanted) + 1 :]
+                self._check_restarts()
                 self._changed.wait(0.5)
             if child.poll() is not None and not self._reader_has_more(wanted):
                 raise LabError(
@@ -300,6 +313,11 @@ class _Run:
                     "L1 was stopped." + self._console_hint(),
                     EXIT_TIMEOUT,
                 )
+
+    def _check_restarts(self):
+        """A kernel that panics starts anew, unasked."""
+        if self._events.count("up") > 1 + sum(line.startswith("reboot ") for line in self._events):
+            raise LabError("L1 rebooted by itself." + self._console_hint())
 
     def _reader_has_more(self, wanted):
         """Gives the reader a moment: the last line may still be in the socket when QEMU is gone."""

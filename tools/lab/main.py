@@ -15,6 +15,7 @@ import artifacts
 import bench
 import build
 import demo
+import full_image
 import suites
 import cache as cache_module
 import host
@@ -59,7 +60,7 @@ def _pairs(values, option):
 
 def _run_l1(arguments, request):
     cache = cache_module.Cache()
-    lab = setup.ensure(cache)
+    lab = setup.ensure(cache, full=request.full)
     with build.opened(lab, cache) as builder:
         parts = [p for p in arguments.parts if not (request.bare and p == "driver")]
         product = builder.parts(parts, [request.kernel])
@@ -84,9 +85,15 @@ def _host(arguments):
         command=words[0] if len(words) == 1 else shlex.join(words),
         kernel=arguments.kernel,
         bare=arguments.bare,
+        full=arguments.full,
+        after_reboot=arguments.after_reboot,
         timeout=arguments.timeout,
         put={},
     )
+    if request.full and request.kernel not in full_image.KERNELS:
+        raise LabError(f"--full goes with --kernel {' or '.join(full_image.KERNELS)}")
+    if request.after_reboot and not request.full:
+        raise LabError("--after-reboot goes with --full")
     for local, remote in _pairs(arguments.put, "--put"):
         if not pathlib.Path(local).exists():
             raise LabError(f"--put {local}: no such file")
@@ -96,6 +103,8 @@ def _host(arguments):
         if not path.startswith("/") or set(path) & set(" \t\n'\"\\*?["):
             raise LabError(f"{path}: a path in L1 must be absolute, without blanks or wildcards")
     outcome = _run_l1(arguments, request)
+    if request.full:
+        print(f"lab: L1 was up after {outcome.boot_s:.1f} s", file=sys.stderr)
     if arguments.console:
         pathlib.Path(arguments.console).write_text(outcome.console, encoding="utf-8")
     return _verdict(outcome)
@@ -225,6 +234,14 @@ def _parser():
         help="for boot and command (default: 600)",
     )
     sub.add_argument("--console", metavar="FILE", help="keep L1's kernel log")
+    sub.add_argument("--full", action="store_true", help="an L1 with systemd, libvirt and mdevctl")
+    sub.add_argument(
+        "--after-reboot",
+        action="append",
+        default=[],
+        metavar="COMMAND",
+        help="with --full: reboot L1 when COMMAND is done, and run this one",
+    )
     sub.add_argument("words", nargs="+", metavar="COMMAND")
 
     _add_l1_options(command("shell", _shell, "boot L1 and give a shell in it"))

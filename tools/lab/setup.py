@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """`./lab setup`: the Debian roots, the kernels, the disk image of L1 and the headers of QEMU.
 
-Four steps, each kept in the cache under a key made of its recipe, so that a second set-up does
+Steps, each kept in the cache under a key made of its recipe, so that a second set-up does
 nothing and a broken-off one goes on where it stopped:
 
   root      Debian 13 with QEMU: what L1, the KVM host, is made of; L0's QEMU runs from it as well
   toolbox   a copy of root with compilers, kernel headers and the kernel packages of L1, unpacked
   l1-image  root and the modules of both kernels as an ext4 image
   qemu      the headers of exactly the QEMU in root, for the device plugin
+  l1-full   root with systemd, libvirt and mdevctl as an ext4 image; made when it is first needed
 """
 
 import ast
@@ -18,6 +19,7 @@ import re
 import subprocess
 
 import cache as cache_module
+import full_image
 import process
 from errors import LabError
 from progress import Progress
@@ -55,6 +57,7 @@ class Lab:
     toolbox: pathlib.Path
     l1_image: pathlib.Path
     qemu: pathlib.Path
+    full_image: pathlib.Path  # exists after ensure(full=True)
 
     def kernels(self):
         """{"6.1": {"release", "version"}, …, "newest": …} as of when the tool box was made."""
@@ -114,10 +117,11 @@ path-exclude=/usr/share/locale/*
 
 
 class _Steps:
-    """Runs the four steps; each `_make_*` fills a directory of the cache."""
+    """Runs the steps; each `_make_*` fills a directory of the cache."""
 
-    def __init__(self, cache):
+    def __init__(self, cache, full):
         self._cache = cache
+        self._full = full
         self._progress = None
         source = pathlib.Path(__file__).read_text(encoding="utf-8")
         # A step's key holds the text of its own recipe and the key of the step it builds on.
@@ -125,9 +129,14 @@ class _Steps:
         self._toolbox_key = self._recipe_key(
             source, "_make_toolbox", [self._root_key, *_TOOLBOX_PACKAGES, *L1_KERNELS]
         )
-        self._image_key = self._recipe_key(source, "_make_image", [self._toolbox_key])
+        self._image_key = self._recipe_key(
+            source, "_make_image", [self._toolbox_key, self._recipe_key(source, "_finish_image", [])]
+        )
         self._qemu_key = self._recipe_key(
             source, "_make_qemu", [self._toolbox_key, _QEMU_CONFIGURE]
+        )
+        self._full_key = self._recipe_key(
+            source, "_make_full_image", [self._image_key, *full_image.key_parts()]
         )
 
     def lab(self):
@@ -137,12 +146,15 @@ class _Steps:
             toolbox=self._cache.path("toolbox", self._toolbox_key),
             l1_image=self._cache.path("l1-image", self._image_key) / "l1.ext4",
             qemu=self._cache.path("qemu", self._qemu_key),
+            full_image=self._cache.path("l1-full", self._full_key) / "l1.ext4",
         )
 
     def complete(self):
         """Whether nothing is left to do."""
         lab = self.lab()
-        return all(path.exists() for path in (lab.root, lab.toolbox, lab.l1_image, lab.qemu))
+        wanted = [lab.root, lab.toolbox, lab.l1_image, lab.qemu]
+        wanted += [lab.full_image] if self._full else []
+        return all(path.exists() for path in wanted)
 
     def run(self):
         """Makes what is missing."""
@@ -152,6 +164,9 @@ class _Steps:
             ("l1-image", self._image_key, self._make_image, "disk image of the KVM host", 25),
             ("qemu", self._qemu_key, self._make_qemu, "QEMU headers", 45),
         ]
+        if self._full:
+            title = "disk image of the KVM host with libvirt"
+            steps.append(("l1-full", self._full_key, self._make_full_image, title, 60))
         self._progress = Progress(sum(step[4] for step in steps))
         try:
             for name, key, build, title, weight in steps:
@@ -235,46 +250,32 @@ class _Steps:
         lab = self.lab()
         stage = path / "stage"
         self._command("l1-image", ["cp", "-al", str(lab.root), str(stage)])
-        for series in L1_KERNELS:
-            release = lab.kernels()[series]["release"]
-            self._command(
-                "l1-image",
-                ["cp", "-a", str(lab.modules_dir(series)), f"{stage}/usr/lib/modules/{release}"]
-                if (stage / "usr/lib/modules").is_dir()
-                else [
-                    "cp",
-                    "-a",
-                    "-T",
-                    str(lab.modules_dir(series).parent),
-                    f"{stage}/usr/lib/modules",
-                ],
-            )
+        self._finish_image("l1-image", path, L1_KERNELS)
+
+    def _make_full_image(self, path):
+        stage = path / "stage"
+        self._command("l1-full", ["cp", "-a", str(self.lab().root), str(stage)])
+        self._network(stage)
+        self._apt("l1-full", stage, ["update"])
+        self._apt("l1-full", stage, ["install", "-y", *full_image.PACKAGES])
+        full_image.configure(stage)
+        self._finish_image("l1-full", path, full_image.KERNELS)
+
+    def _finish_image(self, log, path, kernels):
+        """Turns `path`/stage into `path`/l1.ext4, with the modules of `kernels`."""
+        lab = self.lab()
+        stage = path / "stage"
+        modules = stage / "usr/lib/modules"
+        modules.mkdir(parents=True, exist_ok=True)
+        for series in kernels:
+            source = lab.modules_dir(series)
+            self._command(log, ["cp", "-a", str(source), str(modules / source.name)])
         for name in ("lab", "opt/turnstile"):
             (stage / name).mkdir(parents=True, exist_ok=True)
         # The image has no journal: every run starts from it and none is ever written back.
-        self._command(
-            "l1-image",
-            process.in_root(
-                lab.root,
-                [
-                    "mke2fs",
-                    "-q",
-                    "-t",
-                    "ext4",
-                    "-O",
-                    "^has_journal",
-                    "-m",
-                    "0",
-                    "-L",
-                    "turnstile-l1",
-                    "-d",
-                    "/var/lab/stage",
-                    "/var/lab/l1.ext4",
-                    "6G",
-                ],
-                binds=[(path, "/var/lab")],
-            ),
-        )
+        argv = ["mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-L", "turnstile-l1"]
+        argv += ["-d", "/var/lab/stage", "/var/lab/l1.ext4", "6G"]
+        self._command(log, process.in_root(lab.root, argv, binds=[(path, "/var/lab")]))
         cache_module.remove_tree(stage)
 
     def _make_qemu(self, path):
@@ -411,9 +412,12 @@ def _explain(tail, status, log):
     return f"set-up failed (status {status}); the end of {log}:\n{tail.rstrip()}{cause}"
 
 
-def ensure(cache, verbose=False):
-    """Returns the finished set-up, making what is missing. `verbose` also reports what is there."""
-    steps = _Steps(cache)
+def ensure(cache, verbose=False, full=False):
+    """Returns the finished set-up, making what is missing.
+
+    `verbose` also reports what is there; `full` asks for the image with libvirt as well.
+    """
+    steps = _Steps(cache, full)
     if not steps.complete() or verbose:
         process.check_namespaces()
         cache.check_space()
