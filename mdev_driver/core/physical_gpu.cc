@@ -87,7 +87,12 @@ Status PhysicalGpu::Init(const ts_gpu_params& params) {
 }
 
 Status PhysicalGpu::ReadIdentity(const ts_gpu_params& params) {
-  if (host_.Read32(reg::ts104::Id::Offset()) != kIdLetters) return Status::kNotFound;
+  const uint32_t letters = host_.Read32(reg::ts104::Id::Offset());
+  if (letters != kIdLetters) {
+    LogLine(host_.handle(), nullptr, TS_LOG_ERROR)
+        << "register ID is " << Hex{letters} << ", that of a TS104 is " << Hex{kIdLetters};
+    return Status::kNotFound;
+  }
   info_.vram_bytes = host_.Read32(reg::ts104::VramSize::Offset()) * base::kMiB;
   info_.channels = host_.Read32(reg::ts104::NumChids::Offset());
   info_.sm_count = host_.Read32(reg::ts104::SmCount::Offset());
@@ -149,12 +154,12 @@ uint32_t PhysicalGpu::Available(uint32_t type) {
   return partitions_.Available(type);
 }
 
-base::Result<Partition> PhysicalGpu::Reserve(uint32_t type) {
+base::Result<Partition> PhysicalGpu::Reserve(uint32_t type, ts_host_vgpu* vgpu) {
   base::MutexGuard guard(mutex_);
   base::Result<Partition> partition = partitions_.Allocate(type);
   if (partition.ok()) vgpu_sched_params_[partition->function.value()] = VgpuSchedParams();
   if (partition.status() == Status::kNoSpace) {
-    LogLine(host_.handle(), nullptr, TS_LOG_WARNING)
+    LogLine(host_.handle(), vgpu, TS_LOG_WARNING)
         << "no room for a vGPU of type " << kVgpuTypes[type].name << ": it wants "
         << partitions_.VramBytes(type) / base::kMiB << " MiB of VRAM in one aligned piece, "
         << partitions_.free_vram_bytes() / base::kMiB << " of " << info_.vram_bytes / base::kMiB

@@ -89,7 +89,7 @@ class PhysicalGpu final : public TlbInvalidator, private RunlistHost {
   // ---- capacity ----
   uint64_t TypeVramBytes(uint32_t type) const TS_EXCLUDES(mutex_);
   uint32_t Available(uint32_t type) TS_EXCLUDES(mutex_);
-  base::Result<Partition> Reserve(uint32_t type) TS_EXCLUDES(mutex_);
+  base::Result<Partition> Reserve(uint32_t type, ts_host_vgpu* vgpu) TS_EXCLUDES(mutex_);
   void Unreserve(const Partition& partition) TS_EXCLUDES(mutex_);
 
   // ---- functions ----

@@ -32,7 +32,7 @@ Vgpu::Vgpu(PhysicalGpu& gpu, uint32_t type, ts_host_vgpu* host, const Partition&
 
 base::Result<base::UniquePtr<Vgpu>> Vgpu::Create(PhysicalGpu& gpu, uint32_t type,
                                                  ts_host_vgpu* host) {
-  TS_TRY(const Partition partition, gpu.Reserve(type));
+  TS_TRY(const Partition partition, gpu.Reserve(type, host));
   auto vgpu = base::AdoptUnique(new (std::nothrow) Vgpu(gpu, type, host, partition));
   Status status = vgpu.status();
   if (status == Status::kOk) status = (*vgpu)->context_.mutex.Init(kRankVgpu);

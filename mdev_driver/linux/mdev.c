@@ -77,14 +77,11 @@ static void tsl_vgpu_free(struct ts_host_vgpu *vgpu)
 	mutex_destroy(&vgpu->irqs.gate);
 }
 
-static int tsl_mdev_probe(struct mdev_device *mdev)
+static int tsl_make_vgpu(struct ts_host_gpu *gpu, struct mdev_device *mdev)
 {
-	struct ts_host_gpu *gpu = tsl_gpu_of(mdev->type);
 	struct ts_host_vgpu *vgpu;
 	int ret;
 
-	if (!gpu->core || READ_ONCE(gpu->lost))
-		return -EIO;
 	vgpu = vfio_alloc_device(ts_host_vgpu, vdev, &mdev->dev, &tsl_vfio_ops);
 	if (IS_ERR(vgpu))
 		return PTR_ERR(vgpu);
@@ -107,10 +104,8 @@ static int tsl_mdev_probe(struct mdev_device *mdev)
 	tsl_debugfs_add_vgpu(vgpu);
 	tsl_vgpu_link(vgpu);
 	ret = vfio_register_emulated_iommu_dev(&vgpu->vdev);
-	if (ret) {
-		dev_err(&mdev->dev, "VFIO does not take the vGPU: error %d\n", ret);
+	if (ret)
 		goto err_unlink;
-	}
 	return 0;
 
 err_unlink:
@@ -122,6 +117,24 @@ err_slot:
 	ida_free(&tsl_slots, vgpu->slot);
 err_put:
 	vfio_put_device(&vgpu->vdev);
+	return ret;
+}
+
+/* Every error has a line: whoever wrote to "create" sees no more than the errno. */
+static int tsl_mdev_probe(struct mdev_device *mdev)
+{
+	struct ts_host_gpu *gpu = tsl_gpu_of(mdev->type);
+	int ret;
+
+	if (!gpu->core || READ_ONCE(gpu->lost)) {
+		dev_err(&mdev->dev, "the GPU %s is gone or was reset: bind its driver anew\n",
+			pci_name(gpu->pdev));
+		return -ENODEV;
+	}
+	ret = tsl_make_vgpu(gpu, mdev);
+	if (ret && ret != -ENOSPC)
+		dev_err(&mdev->dev, "a vGPU of type %s cannot be made: error %pe\n",
+			mdev->type->sysfs_name, ERR_PTR(ret));
 	return ret;
 }
 

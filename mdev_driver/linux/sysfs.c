@@ -41,6 +41,19 @@ struct tsl_sched_attr {
 
 #define to_sched_attr(a) container_of(a, struct tsl_sched_attr, attr)
 
+/* A decimal number. What is none is refused here, with a line; the core knows the ranges. */
+static int tsl_parse_number(struct device *dev, struct device_attribute *attr, const char *buf,
+			    u32 *value)
+{
+	int length = min_t(size_t, strcspn(buf, "\n"), 32);
+	int ret = kstrtou32(buf, 10, value);
+
+	if (ret)
+		dev_warn(dev, "%s: \"%*pE\" is no number of 0 to %u\n", attr->attr.name, length, buf,
+			 U32_MAX);
+	return ret;
+}
+
 static ssize_t tsl_gpu_sched_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct ts_host_gpu *gpu = dev_get_drvdata(dev);
@@ -60,7 +73,7 @@ static ssize_t tsl_gpu_sched_store(struct device *dev, struct device_attribute *
 
 	if (!gpu->core)
 		return -EIO;
-	ret = kstrtou32(buf, 0, &value);
+	ret = tsl_parse_number(dev, attr, buf, &value);
 	if (!ret)
 		ret = ts_gpu_set_sched_param(gpu->core, to_sched_attr(attr)->param, value);
 	return ret ? ret : count;
@@ -177,7 +190,7 @@ static ssize_t tsl_vgpu_sched_store(struct device *dev, struct device_attribute 
 {
 	struct ts_host_vgpu *vgpu = dev_get_drvdata(dev);
 	u32 value;
-	int ret = kstrtou32(buf, 0, &value);
+	int ret = tsl_parse_number(dev, attr, buf, &value);
 
 	if (!ret)
 		ret = ts_vgpu_set_sched_param(vgpu->core, to_sched_attr(attr)->param, value);

@@ -18,11 +18,9 @@ static int tsl_open(struct vfio_device *vdev)
 	struct ts_host_vgpu *vgpu = tsl_vgpu_of(vdev);
 	int ret;
 
-	if (READ_ONCE(vgpu->gpu->lost))
-		return -ENODEV;
-	ret = ts_vgpu_open(vgpu->core);
+	ret = READ_ONCE(vgpu->gpu->lost) ? -ENODEV : ts_vgpu_open(vgpu->core);
 	if (ret) {
-		dev_err(vdev->dev, "cannot be opened: error %d\n", ret);
+		dev_err(vdev->dev, "cannot be opened: error %pe\n", ERR_PTR(ret));
 		return ret;
 	}
 	mutex_lock(&vgpu->bench_lock);

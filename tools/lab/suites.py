@@ -309,7 +309,7 @@ def _is_threaded(test):
 
 
 def _shell_scripts():
-    for path in (build.REPO / "tools/lab/l1").iterdir():
+    for path in (*(build.REPO / "tools/lab/l1").iterdir(), *(build.REPO / "mdev_driver/dist").iterdir()):
         if path.is_file() and path.read_bytes().startswith((b"#!/bin/sh", b"#!/bin/busybox sh")):
             yield str(path.relative_to(build.REPO))
 

@@ -17,16 +17,17 @@ constexpr uint32_t kMaxLookedAt = 32;  // channels; of more HasWork says yes
 // FUNCTION_TIME_LO alone tells the time if it is read before it can have gone round.
 constexpr uint64_t kLowWordNs = 4'000'000'000;
 
+// kInvalidArgument: no such parameter. kOutOfRange, and a line; only an administrator causes it.
 template <size_t n>
-bool CheckRange(const SchedRange (&ranges)[n], uint32_t param, uint32_t value, ts_host_gpu* gpu,
-                ts_host_vgpu* vgpu) {
-  if (param >= n) return false;
+Status CheckRange(const SchedRange (&ranges)[n], uint32_t param, uint32_t value, ts_host_gpu* gpu,
+                  ts_host_vgpu* vgpu) {
+  if (param >= n) return Status::kInvalidArgument;
   const SchedRange& range = ranges[param];
-  if (InRange(range, value)) return true;
-  LogLine(gpu, vgpu, TS_LOG_WARNING, true)
+  if (InRange(range, value)) return Status::kOk;
+  LogLine(gpu, vgpu, TS_LOG_WARNING)
       << range.name << " " << value << " is out of range: " << range.min << " to " << range.max
       << (range.zero && range.min != 0 ? ", or 0" : "");
-  return false;
+  return Status::kOutOfRange;
 }
 
 uint32_t* Field(SchedParams& params, uint32_t param) {
@@ -221,9 +222,7 @@ void PhysicalGpu::SetCtxswTimeout(uint32_t ms) {
 }
 
 Status PhysicalGpu::SetSchedParam(uint32_t param, uint32_t value) {
-  if (!CheckRange(kSchedRanges, param, value, host_.handle(), nullptr)) {
-    return Status::kInvalidArgument;
-  }
+  TS_TRY_STATUS(CheckRange(kSchedRanges, param, value, host_.handle(), nullptr));
   base::MutexGuard guard(mutex_);
   *Field(sched_params_, param) = value;
   SetCtxswTimeout(sched_params_.ctxsw_timeout_ms);
@@ -239,9 +238,7 @@ uint32_t PhysicalGpu::GetSchedParam(uint32_t param) {
 
 Status PhysicalGpu::SetVgpuSchedParam(base::FunctionId function, uint32_t param, uint32_t value,
                                       ts_host_vgpu* vgpu) {
-  if (!CheckRange(kVgpuSchedRanges, param, value, host_.handle(), vgpu)) {
-    return Status::kInvalidArgument;
-  }
+  TS_TRY_STATUS(CheckRange(kVgpuSchedRanges, param, value, host_.handle(), vgpu));
   base::MutexGuard guard(mutex_);
   *Field(vgpu_sched_params_[function.value()], param) = value;
   policy_->ParamsChanged();
