@@ -78,10 +78,11 @@ int ts_gpu_set_policy(struct ts_gpu* gpu, const char* name);
 int ts_gpu_set_pin_batch(struct ts_gpu* gpu, uint32_t pages);
 
 enum ts_sched_param {
-  TS_SCHED_ARR = 0,              /* 0, 1: equal and fixed share by adaptive round robin */
-  TS_SCHED_FREQUENCY_HZ = 1,     /* of slices with arr: 63..960; 0: 480, with more than 8 vGPUs 960 */
+  TS_SCHED_ARR = 0, /* 0, 1: equal and fixed share by adaptive round robin */
+  /* Of slices with arr: 63..960; 0: 480, or 960 with a type of which a GPU has more than 8. */
+  TS_SCHED_FREQUENCY_HZ = 1,
   TS_SCHED_AVERAGING_FACTOR = 2, /* 1..60 */
-  TS_SCHED_TIMESLICE_US = 3,     /* all others: 1000..30000; 0: 2000, with more than 8 vGPUs 1000 */
+  TS_SCHED_TIMESLICE_US = 3,     /* all others: 1000..30000; 0: 2000, or 1000 with such a type */
   TS_SCHED_HOLD_US = 4,          /* an idle vGPU keeps its slice so long: 0..10000 */
   TS_SCHED_CTXSW_TIMEOUT_MS = 5, /* 1..10000 */
   TS_SCHED_STRICT = 6,           /* 0, 1: weighted and latency leave idle slices idle */

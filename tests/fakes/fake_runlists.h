@@ -30,7 +30,9 @@ class FakeRunlists final : public turnstile::RunlistHost {
   turnstile::Policy& policy() { return *policy_; }
   turnstile::SchedParams& gpu_params() { return params_; }
   turnstile::VgpuSchedParams& tenant_params(uint32_t f) { return states_[f].params; }
+  // How long a context stays after its turn: everybody's, or one function's besides.
   void set_late_ns(uint64_t ns) { late_ns_ = ns; }
+  void set_late_ns(uint32_t f, uint64_t ns) { states_[f].late = ns; }
   uint64_t now() const { return now_; }
   uint64_t run(uint32_t f) const { return states_[f].run; }
   uint64_t work(uint32_t f) const { return states_[f].work; }
@@ -97,7 +99,7 @@ class FakeRunlists final : public turnstile::RunlistHost {
     leave_end_ = now_;
     if (current_ != 0 && states_[current_].work != 0 && start_at_ <= now_) {
       leaving_ = current_;
-      leave_end_ = now_ + std::min(late_ns_, states_[current_].work);
+      leave_end_ = now_ + std::min(late_ns_ + states_[current_].late, states_[current_].work);
     }
     current_ = f.value();
     start_at_ = leave_end_ + (states_[current_].work != 0 ? kSwitchNs : 0);
@@ -123,7 +125,8 @@ class FakeRunlists final : public turnstile::RunlistHost {
   const turnstile::VgpuSchedParams& vgpu_params(base::FunctionId f) const override {
     return states_[f.value()].params;
   }
-  uint32_t units(base::FunctionId) const override { return 1; }
+  // As if all were of the largest type of which there can be so many.
+  uint32_t units(base::FunctionId) const override { return states_.size() - 1 > 8 ? 1 : 2; }
   turnstile::SchedAccount* account(base::RunlistId, base::FunctionId f) override {
     return &states_[f.value()].account;
   }
@@ -136,6 +139,7 @@ class FakeRunlists final : public turnstile::RunlistHost {
     bool armed = false;
     uint64_t work = 0;
     uint64_t run = 0;
+    uint64_t late = 0;
     turnstile::VgpuSchedParams params;
     turnstile::SchedAccount account;
   };

@@ -128,12 +128,13 @@ class SchedRig {
     if (ts_gpu_set_policy(gpu_.core, policy) != 0) throw std::runtime_error(policy);
   }
 
-  Tenant& Add(const Load& load, VgpuMachine::Type type = VgpuMachine::kV16) {
+  Tenant& Add(const Load& load, VgpuMachine::Type type = VgpuMachine::kV8) {
     tenants_.push_back(std::make_unique<Tenant>(gpu_, type, load));
     return *tenants_.back();
   }
-  Tenant& AddWeighted(const Load& load, uint32_t weight) {
-    Tenant& tenant = Add(load);
+  Tenant& AddWeighted(const Load& load, uint32_t weight,
+                      VgpuMachine::Type type = VgpuMachine::kV8) {
+    Tenant& tenant = Add(load, type);
     tenant.Set(TS_VGPU_SCHED_WEIGHT, weight);
     return tenant;
   }

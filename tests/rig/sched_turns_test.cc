@@ -211,6 +211,27 @@ TEST(SchedTurnsTest, FaultCostsOnlyTheFaultingVgpu) {
   }
 }
 
+// GRID's rule: the type says how many vGPUs there can be, not how many there are.
+TEST(SchedTurnsTest, DefaultSliceIsThatOfTheType) {
+  const auto target = [](const char* policy, VgpuMachine::Type type, uint32_t arr) {
+    SchedRig rig(policy);
+    rig.Set(TS_SCHED_ARR, arr);
+    rig.Add(kSaturated, type);
+    rig.Add(kSaturated, type);
+    rig.Run(20 * kMs);
+    ts_slice slice = {};
+    EXPECT_EQ(ts_gpu_slices(rig.gpu().core, Tenant::kRunlist, &slice, 1), 1u);
+    return slice.target_ns;
+  };
+  EXPECT_EQ(target("weighted", VgpuMachine::kV8, 1), 2'000'000u);
+  EXPECT_EQ(target("weighted", VgpuMachine::kV16, 1), 1'000'000u);
+  EXPECT_EQ(target("equal_share", VgpuMachine::kV8, 0), 2'000'000u);
+  EXPECT_EQ(target("equal_share", VgpuMachine::kV16, 0), 1'000'000u);
+  // 480 and 960 Hz, less what is owed.
+  EXPECT_NEAR(static_cast<double>(target("equal_share", VgpuMachine::kV8, 1)), 2'083'333, 200'000);
+  EXPECT_NEAR(static_cast<double>(target("equal_share", VgpuMachine::kV16, 1)), 1'041'667, 200'000);
+}
+
 // Everything is counted: accounting, and interrupts too.
 TEST(SchedTurnsTest, RegisterAccessesOfASwitch) {
   for (const char* policy : {"equal_share", "fixed_share", "weighted", "latency"}) {

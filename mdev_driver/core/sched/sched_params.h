@@ -9,11 +9,11 @@ namespace turnstile {
 
 // Of a GPU. The order is that of ts_gpu_sched_param (core_abi.h).
 struct SchedParams {
-  uint32_t arr = 1;                // adaptive round robin instead of strict, equal and fixed share
-  uint32_t frequency_hz = 0;       // of slices with arr; 0: 480, more than 8 vGPUs: 960
-  uint32_t averaging_factor = 33;  // an overshoot is paid back over about so many slices
-  uint32_t timeslice_us = 0;  // without arr, weighted, latency; 0: 2000, more than 8 vGPUs: 1000
-  uint32_t hold_us = 150;     // an idle vGPU keeps its slice so long although others wait
+  uint32_t arr = 1;                 // adaptive round robin instead of strict, equal and fixed share
+  uint32_t frequency_hz = 0;        // of slices with arr; 0: 480, types of more than 8: 960
+  uint32_t averaging_factor = 33;   // an overshoot is paid back over about so many slices
+  uint32_t timeslice_us = 0;        // without arr, weighted, latency; 0: 2000, as above: 1000
+  uint32_t hold_us = 150;           // an idle vGPU keeps its slice so long although others wait
   uint32_t ctxsw_timeout_ms = 500;  // then a context that will not leave is dropped
   uint32_t strict = 0;              // weighted, latency: the slices of idle vGPUs stay idle
 };

@@ -37,13 +37,23 @@ void SlotShare::OnLate(Lane& lane, uint32_t function, uint64_t ns) {
   tenant.debt = Clamp(tenant.debt + static_cast<int64_t>(ns), kMaxDebt);
 }
 
-// All slices count alike, so it goes round; the difference is debt.
+// All slices count alike, so it goes round; the difference is debt. What grows faster than slices
+// can be shortened costs whole turns: on a host that answers late nobody's slice may be short
+// enough.
 void SlotShare::OnTurnEnd(Lane& lane, uint32_t function) {
   if (!arr()) return;
   Tenant& tenant = lane.tenants[function];
   const int64_t over = static_cast<int64_t>(lane.turn_used) - static_cast<int64_t>(lane.target);
   tenant.debt = Clamp(tenant.debt + over, kMaxDebt);
-  Charge(lane, function, ArrSlice(lane));
+  const uint64_t slice = ArrSlice(lane);
+  const auto payable = static_cast<int64_t>(slice / 2 * host_.params().averaging_factor);
+  uint64_t slices = 1;
+  if (tenant.debt > payable) {
+    const uint64_t missed = static_cast<uint64_t>(tenant.debt - payable) / slice;
+    tenant.debt -= static_cast<int64_t>(missed * slice);
+    slices += missed;
+  }
+  Charge(lane, function, slices * slice);
 }
 
 }  // namespace turnstile

@@ -5,6 +5,7 @@ namespace turnstile {
 
 namespace {
 
+constexpr uint32_t kManyUnits = 2;  // sixteenths of a GPU: with less there are more than 8
 constexpr uint64_t kRebaseAt = uint64_t{1} << 50;
 constexpr uint64_t kMaxGapFactor = 64;  // late work that a turn makes up for, in targets
 
@@ -102,8 +103,11 @@ void TimeShare::Vacate(Lane& lane, uint64_t now) {
 }
 
 void TimeShare::UpdateWeights(Lane& lane) {
+  lane.small_types = false;
   for (uint32_t f = 1; f < host_.functions(); ++f) {
-    if (lane.tenants[f].present) lane.tenants[f].weight = WeightOf(f);
+    if (!lane.tenants[f].present) continue;
+    lane.tenants[f].weight = WeightOf(f);
+    if (host_.units(base::FunctionId(f)) < kManyUnits) lane.small_types = true;
   }
   Tenant& nobody = lane.tenants[kNobody];
   const uint32_t weight = lane.present == 0 ? 0 : WeightOfNobody(lane);
@@ -205,10 +209,10 @@ void TimeShare::Settle(Lane& lane, uint64_t now) {
     if (late == 0 || run != 0) lane.previous = kNobody;
   }
   uint64_t gap = Minus(wall, run + late);
-  if (!lane.switch_charged) {
-    gap = Minus(gap, host_.switch_cost().value());
-    lane.switch_charged = true;
-  }
+  // Not all of it at once: it comes when the predecessor has left.
+  const uint64_t switching = Min(gap, lane.switch_left);
+  lane.switch_left -= switching;
+  gap -= switching;
   // Where work is conserved a gap is charged when somebody waited in it, and as far as it is longer
   // than the work before it: small gaps are nobody's fault, holding the GPU idle is.
   if (conserving()) gap = lane.contended ? Minus(gap, run) : 0;
@@ -319,7 +323,7 @@ void TimeShare::BeginTurn(Lane& lane, uint32_t f, uint64_t now) {
     if (lane.occupied && lane.current != kNobody) lane.previous = lane.current;
     if (lane.previous == f) lane.previous = kNobody;
     host_.Switch(Id(lane), base::FunctionId(f));
-    lane.switch_charged = f == kNobody;
+    lane.switch_left = f == kNobody ? 0 : host_.switch_cost().value();
     lane.turn_start = now + (f == kNobody ? 0 : host_.switch_cost().value());
   }
   lane.occupied = true;

@@ -58,6 +58,7 @@ class TimeShare : public Policy {
     FunctionHeap capped;  // ready, not current, by eligible_at
     FunctionHeap urgent;  // some of the queue, by deadline
     uint32_t present = 0;
+    bool small_types = false;  // one of them is of a type of which a GPU has more than 8
     uint32_t current = kNobody;
     bool occupied = false;        // current has a turn (kNobody can)
     uint32_t previous = kNobody;  // may still be leaving
@@ -69,9 +70,9 @@ class TimeShare : public Policy {
     uint64_t idle_since = 0;       // 0: is busy, as far as is known
     uint64_t preempt_at = kNever;  // somebody urgent takes over then
     uint64_t due = kNever;
-    uint64_t vnow = 0;  // virtual time of the lane: of the last turn given
-    bool switch_charged = false;
-    bool contended = false;  // somebody waited since marked_at
+    uint64_t vnow = 0;         // virtual time of the lane: of the last turn given
+    uint64_t switch_left = 0;  // of the cost of the last switch, charged to nobody
+    bool contended = false;    // somebody waited since marked_at
     bool watching = false;
     bool known_idle = false;  // State() has just said so
   };
@@ -95,8 +96,8 @@ class TimeShare : public Policy {
   void Charge(Lane& lane, uint32_t function, uint64_t ns);
   // Strict slices and those of weighted and latency.
   uint64_t DefaultSlice(const Lane& lane) const;
-  // Whether defaults are those for more than 8 vGPUs.
-  static bool Many(const Lane& lane) { return lane.present > 8; }
+  // Whether defaults are those for types of which a GPU has more than 8 (GRID, "vGPUs per GPU").
+  static bool Many(const Lane& lane) { return lane.small_types; }
 
  private:
   void Join(Lane& lane, uint32_t function, uint64_t now);

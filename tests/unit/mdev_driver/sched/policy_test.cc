@@ -125,6 +125,22 @@ INSTANTIATE_TEST_SUITE_P(Seeds, RandomPatternTest,
                          testing::Combine(testing::Values("weighted", "latency"),
                                           testing::Range(1u, 41u)));
 
+// Half a slice is the most that adaptive round robin takes off; this one always overruns by more.
+TEST(PolicyTest, OverrunsLongerThanASlicePayBackInWholeTurns) {
+  fakes::FakeRunlists gpu("equal_share", 3);
+  gpu.set_late_ns(1, 5 * kMs);
+  for (uint32_t f = 1; f <= 3; ++f) {
+    gpu.SetList(f, true);
+    gpu.AddWork(f, kForever);
+  }
+  gpu.AdvanceTo(gpu.now() + 1'000 * kMs);
+  const uint64_t before[] = {gpu.run(1), gpu.run(2), gpu.run(3)};
+  gpu.AdvanceTo(gpu.now() + 30'000 * kMs);
+  const auto other = static_cast<double>(gpu.run(2) - before[1]);
+  EXPECT_NEAR(static_cast<double>(gpu.run(1) - before[0]) / other, 1, 0.01);
+  EXPECT_NEAR(static_cast<double>(gpu.run(3) - before[2]) / other, 1, 0.01);
+}
+
 TEST(PolicyTest, LostDoorbellsAreNotLost) {
   fakes::FakeRunlists gpu("weighted", 2);
   gpu.SetList(1, true);
