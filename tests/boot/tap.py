@@ -5,19 +5,22 @@
     def offers_five_types():
         expect_equal(len(vgpu.types()), 5)
 
-    main()        # --group NAME --kernel SERIES
+    main()        # --group NAME --kernel SERIES [--boot N] [--only REGEX] [--full-counts]
 
-A test fails by raising; all of a group run, each with a record of its own.
+A test fails by raising; all of a group run, each with a record of its own. What a test measured it
+reports by figure(); the lab prints it beside the result.
 """
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 import time
 import traceback
 
 _TESTS = []
+_figures = []
 arguments = None
 
 
@@ -25,14 +28,24 @@ class Failure(AssertionError):
     """What a test expected and did not find."""
 
 
-def test(group, kernels=("6.1", "6.12")):
-    """Marks a function as a test of `group`, to be run on L1 kernels `kernels`."""
+def test(group, kernels=("6.1", "6.12"), boot=1):
+    """Marks a function as a test of `group`, to be run on L1 kernels `kernels`, in L1's boot `boot`."""
 
     def mark(function):
-        _TESTS.append((group, kernels, function))
+        _TESTS.append((group, kernels, boot, function))
         return function
 
     return mark
+
+
+def figure(text):
+    """Adds to what the test measured, as "p99 12 ms over 1000"."""
+    _figures.append(text)
+
+
+def count(usual, full):
+    """How often to do something: `full` times with --full-counts, else `usual` times."""
+    return full if arguments.full_counts else usual
 
 
 def expect(condition, message):
@@ -78,12 +91,18 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--group", required=True)
     parser.add_argument("--kernel", required=True)
+    parser.add_argument("--boot", type=int, default=1)
+    parser.add_argument("--only", default="", metavar="REGEX")
+    parser.add_argument("--full-counts", action="store_true")
     arguments = parser.parse_args()
     failed = 0
-    for group, kernels, function in _TESTS:
-        if group != arguments.group or arguments.kernel not in kernels:
+    for group, kernels, boot, function in _TESTS:
+        if (group, boot) != (arguments.group, arguments.boot) or arguments.kernel not in kernels:
+            continue
+        if not re.search(arguments.only, function.__name__):
             continue
         begin = time.monotonic()
+        _figures.clear()
         outcome, text = "passed", ""
         try:
             function()
@@ -99,6 +118,7 @@ def main():
             outcome=outcome,
             seconds=time.monotonic() - begin,
             text=text[-4000:],
+            figure=", ".join(_figures),
         )
     _record(end=True)
     sys.exit(1 if failed else 0)

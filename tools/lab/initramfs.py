@@ -11,8 +11,10 @@ _HERE = pathlib.Path(__file__).parent
 
 _L1_MODULES = ["virtio_pci", "virtio_blk", "crc32c_generic", "ext4"]
 
-# What a DRM driver in a guest can ask for; what a module needs besides is found in modules.dep.
+# What a DRM driver in a guest can ask for, and a balloon; what a module needs besides is found in
+# modules.dep.
 _L2_MODULES = ["drm", "drm_exec", "drm_gpuvm", "gpu_sched", "drm_shmem_helper", "drm_buddy"]
+_L2_MODULES += ["virtio_pci", "virtio_balloon"]
 
 
 def _base(lab):

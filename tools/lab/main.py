@@ -135,15 +135,16 @@ def _demo(arguments):
 
 
 def _test(arguments):
-    unknown = set(arguments.suites) - set(suites.ORDER)
+    unknown = set(arguments.suites) - set(suites.NAMES)
     if unknown:
         raise LabError(
-            f"no suite {', '.join(sorted(unknown))}; there are: {', '.join(suites.ORDER)}"
+            f"no suite {', '.join(sorted(unknown))}; there are: {', '.join(suites.NAMES)}"
         )
     cache = cache_module.Cache()
     lab = setup.ensure(cache)
     with build.opened(lab, cache) as builder:
-        return suites.Runner(lab, cache, builder).run(arguments.suites or suites.ORDER)
+        runner = suites.Runner(lab, cache, builder, arguments.only, arguments.full_counts)
+        return runner.run(arguments.suites or suites.ORDER)
 
 
 def _bench(arguments):
@@ -251,7 +252,11 @@ def _parser():
     sub.add_argument("--json", metavar="FILE", help="write the figures there")
 
     sub = command("test", _test, "run suites; the last line is the count")
-    sub.add_argument("suites", nargs="*", metavar="SUITE", help=", ".join(suites.ORDER))
+    sub.add_argument("suites", nargs="*", metavar="SUITE", help=", ".join(suites.NAMES))
+    sub.add_argument("--only", default="", metavar="REGEX", help="of the tests inside L1, these")
+    sub.add_argument(
+        "--full-counts", action="store_true", help="suite libvirt: thousands of repetitions; hours"
+    )
 
     sub = command("bench", _bench, "measure; prints JSON")
     sub.add_argument("names", nargs="*", metavar="NAME", help=", ".join(bench.ORDER))

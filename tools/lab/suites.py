@@ -8,6 +8,7 @@
   module  the kernel modules for three kernels, and what is in them
   boot    L1 on both kernels: driver, types, capacity, errors, a GPU program through VFIO
   guest   L2 guests with vGPUs, a bare GPU and a passed-through one
+  libvirt a full host: libvirtd and mdevctl, domains with vGPUs, capacity, a reboot of the host
 """
 
 import ast
@@ -15,14 +16,18 @@ import dataclasses
 import json
 import pathlib
 import re
+import shlex
 import time
 
 import artifacts
 import build
 import host
+import setup
 from errors import LabError
 
 ORDER = ("style", "unit", "rig", "thread", "module", "boot", "guest")
+# Run when they are named.
+NAMES = (*ORDER, "libvirt")
 
 _TESTS = build.REPO / "tests"
 
@@ -41,15 +46,19 @@ class Result:
     outcome: str
     seconds: float = 0.0
     text: str = ""
+    figure: str = ""
 
 
 class Runner:
     """Runs suites one after another; prints each test as it ends."""
 
-    def __init__(self, lab, cache, builder):
+    def __init__(self, lab, cache, builder, only="", full_counts=False):
+        """`only` and `full_counts` are for tests inside L1: a regular expression, and long runs."""
         self._lab = lab
         self._cache = cache
         self._builder = builder
+        self._options = f"--only {shlex.quote(only)}" if only else ""
+        self._options += " --full-counts" if full_counts else ""
         self._results = []
 
     def run(self, names):
@@ -62,8 +71,9 @@ class Runner:
             "module": self._module,
             "boot": self._boot,
             "guest": lambda: self._in_l1("guest", "6.12", _TESTS / "guest/guest_test.py"),
+            "libvirt": self._libvirt,
         }
-        for name in ORDER:
+        for name in NAMES:
             if name not in names:
                 continue
             print(f"== {name}", flush=True)
@@ -83,7 +93,8 @@ class Runner:
 
     def _add(self, result):
         self._results.append(result)
-        print(f"{result.outcome:7} {result.name} ({result.seconds:.1f} s)", flush=True)
+        figure = f" [{result.figure}]" if result.figure else ""
+        print(f"{result.outcome:7} {result.name} ({result.seconds:.1f} s){figure}", flush=True)
         if result.text and result.outcome != "passed":
             print("    " + result.text.strip().replace("\n", "\n    "), flush=True)
 
@@ -234,7 +245,8 @@ class Runner:
             begin = time.monotonic()
             product = self._builder.parts(build.PARTS, [kernel])
             request = host.Request(
-                command=f"python3 /lab/tests/{script.name} --kernel {kernel} --group {group.name}",
+                command=f"python3 /lab/tests/{script.name} --kernel {kernel} --group {group.name} "
+                + self._options,
                 kernel=kernel,
                 bare=group.bare,
                 timeout=900,
@@ -256,24 +268,74 @@ class Runner:
                 continue
             self._report_l1(name, outcome)
 
-    def _report_l1(self, name, outcome):
-        ended = False
+    def _libvirt(self):
+        """All scripts of the suite in one L1 that reboots once: a boot is dear."""
+        begin = time.monotonic()
+        lab = setup.ensure(self._cache, full=True)
+        product = self._builder.parts(build.PARTS, ["6.12"])
+        scripts = sorted((_TESTS / "libvirt").glob("*_test.py"))
+        commands = [
+            "cd /lab/tests; "
+            + "; ".join(
+                f"python3 {s.name} --kernel 6.12 --group host --boot {boot} {self._options}"
+                for s in scripts
+            )
+            + "; true"
+            for boot in (1, 2)
+        ]
+        request = host.Request(
+            command=commands[0],
+            after_reboot=commands[1:],
+            full=True,
+            timeout=4 * 3600 if "--full-counts" in self._options else 3600,
+            put={
+                **artifacts.files(lab, product, "6.12"),
+                **{f"/lab/tests/{p.name}": p for p in (_TESTS / "libvirt").iterdir()},
+                "/lab/tests/tap.py": _TESTS / "boot/tap.py",
+                "/lab/tests/vfio.py": _TESTS / "boot/vfio.py",
+                "/opt/turnstile/libvirt_xml": build.REPO / "libvirt_xml",
+                "/opt/turnstile/dist": build.REPO / "mdev_driver/dist",
+                "/opt/turnstile/docs": build.REPO / "docs",
+            },
+            plugin=product.plugin,
+            devices=artifacts.device(),
+        )
+        name = "libvirt/6.12/host"
+        first = len(self._results)
+        outcome = host.run(lab, self._cache, request, stream=False)
+        up = f"L1 up after {outcome.boot_s:.1f} s"
+        self._add(Result(f"{name}/boots", "passed", time.monotonic() - begin, figure=up))
+        self._report_l1(name, outcome, ends=len(scripts) * len(commands))
+        _print_figures(self._results[first:])
+
+    def _report_l1(self, name, outcome, ends=1):
+        ended = 0
         for line in outcome.out.decode(errors="replace").splitlines():
             record = _parse_record(line)
             if record is None:
                 continue
             if record.get("end"):
-                ended = True
+                ended += 1
                 continue
             result = Result(f"{name}/{record['name']}", record["outcome"], record["seconds"])
             result.text = record["text"]
+            result.figure = record.get("figure", "")
             self._add(result)
-        if not ended:
+        if ended < ends:
             text = (outcome.out + outcome.err).decode(errors="replace")
             self._add(Result(f"{name}/script", "failed", outcome.wall_s, text[-3000:]))
         faults = "\n".join(outcome.kernel_faults)
         clean = "failed" if faults else "passed"
         self._add(Result(f"{name}/kernel log is clean", clean, outcome.wall_s, faults))
+
+
+def _print_figures(results):
+    """The table of what was measured: id, figure, result."""
+    rows = [(r.name.split("/")[-1], r.figure, r.outcome) for r in results if r.figure]
+    width = max((len(row[0]) for row in rows), default=0)
+    print("-- figures")
+    for name, figure, outcome in rows:
+        print(f"{name:{width}}  {figure}  {outcome}", flush=True)
 
 
 # Properties of a TS104 and what must be in QEMU's message: the legal range, or the name.

@@ -21,8 +21,8 @@ enum ExitCode { kOk = 0, kWrongResult = 1, kError = 2, kFault = 3 };
 
 constexpr char kFooter[] =
     "PROGRAM: vecadd saxpy sgemm reduce histogram sha256-tree[=FILE], all, elf FILE,\n"
-    "  bench [gpu] [mixed] [submit]; and, to see errors: fault-store fault-trap fault-stack "
-    "endless\n"
+    "  bench [gpu] [mixed] [submit]; to see errors: fault-store fault-trap fault-stack endless;\n"
+    "  vram-fill[=TEXT]: writes TEXT all over the VRAM that is free\n"
     "Exit status: 0 all verified, 1 a wrong result, 2 an error, 3 the GPU reported a fault.";
 
 struct CommandLine {

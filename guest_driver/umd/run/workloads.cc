@@ -271,18 +271,45 @@ void Endless(Session& session, const std::string&, Result*) {
   }
 }
 
+// --- Not a program: leaves a mark wherever there is VRAM, for whoever looks for it later ---
+
+void VramFill(Session& session, const std::string& argument, Result* result) {
+  constexpr uint64_t kChunk = uint64_t{4} << 20;
+  const std::string mark = argument.empty() ? "ts104-run vram-fill" : argument;
+  std::vector<Buffer> chunks;
+  try {
+    while (true) chunks.push_back(session.device().Alloc(kChunk, Placement::kVram));
+  } catch (const Error&) {
+    // VRAM is full.
+  }
+  for (Buffer& chunk : chunks) {
+    const std::span<char> bytes = chunk.as<char>();
+    for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = mark[i % mark.size()];
+  }
+  result->detail = fmt::format("{} MiB", (chunks.size() * kChunk) >> 20);
+  result->verified = !chunks.empty();
+}
+
+enum class Kind { kComputes, kFailsOnPurpose, kOther };
+
 using Function = void (*)(Session&, const std::string& argument, Result*);
 struct Entry {
   const char* name;
   Function run;
-  bool fails_on_purpose;
+  Kind kind;
 };
 constexpr Entry kPrograms[] = {
-    {"vecadd", VecAdd, false},         {"saxpy", Saxpy, false},
-    {"sgemm", Sgemm, false},           {"reduce", Reduce, false},
-    {"histogram", Histogram, false},   {"sha256-tree", Sha256Tree, false},
-    {"fault-store", FaultStore, true}, {"fault-trap", FaultTrap, true},
-    {"fault-stack", FaultStack, true}, {"endless", Endless, true},
+    {"vecadd", VecAdd, Kind::kComputes},
+    {"saxpy", Saxpy, Kind::kComputes},
+    {"sgemm", Sgemm, Kind::kComputes},
+    {"reduce", Reduce, Kind::kComputes},
+    {"histogram", Histogram, Kind::kComputes},
+    {"sha256-tree", Sha256Tree, Kind::kComputes},
+    {"fault-store", FaultStore, Kind::kFailsOnPurpose},
+    {"fault-trap", FaultTrap, Kind::kFailsOnPurpose},
+    {"fault-stack", FaultStack, Kind::kFailsOnPurpose},
+    {"endless", Endless, Kind::kFailsOnPurpose},
+    {"vram-fill", VramFill, Kind::kOther},
 };
 
 std::pair<std::string, std::string> Split(const std::string& spec) {
@@ -349,7 +376,7 @@ void Session::Iterate(const std::function<void()>& record) {
 std::vector<std::string> AllPrograms() {
   std::vector<std::string> names;
   for (const Entry& entry : kPrograms) {
-    if (!entry.fails_on_purpose) names.emplace_back(entry.name);
+    if (entry.kind == Kind::kComputes) names.emplace_back(entry.name);
   }
   return names;
 }
@@ -370,7 +397,9 @@ Result RunProgram(libts104::Device& device, const Options& options, const std::s
   return Measure(device, options, name, [&](Session& session, Result* result) {
     if (entry == std::end(kPrograms)) throw Error(fmt::format("no program '{}'", name));
     entry->run(session, argument, result);
-    if (entry->fails_on_purpose) throw Error("the program ended, which it should not have");
+    if (entry->kind == Kind::kFailsOnPurpose) {
+      throw Error("the program ended, which it should not have");
+    }
   });
 }
 

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""What libvirt, mdevctl and the tools above them ask of a mediated device. Runs inside the full L1."""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import time
+import uuid as uuid_module
+import xml.etree.ElementTree as ElementTree
+
+sys.path[:0] = ["/opt/turnstile/lab", "/lab/tests"]
+
+import vfio
+import vgpu
+import virt
+from tap import count, expect, expect_equal, figure, main, run, test, wait_for
+from virt import Domain, virsh
+
+_UUID_REBOOT = "7a11e000-0000-4000-8000-00000000b007"
+_TYPE = "turnstile-ts104_v4"
+
+
+# Node devices.
+
+
+@test("host")
+def c01_virsh_lists_the_gpu_with_all_types():
+    expect_equal(virsh("nodedev-list --cap mdev_types").split(), [virt.parent()])
+    seconds, text = virt.timed(virsh, f"nodedev-dumpxml {virt.parent()}")
+    types = ElementTree.fromstring(text).findall(".//capability[@type='mdev_types']/type")
+    expect_equal(
+        {t.get("id"): int(t.findtext("availableInstances")) for t in types}, virt.EMPTY
+    )
+    for entry in types:
+        expect_equal(entry.findtext("deviceAPI"), "vfio-pci")
+        expect(len(entry.findtext("name").split()) >= 2, entry.findtext("name"))
+    figure(f"{len(types)} types in {seconds:.2f} s")
+
+
+@test("host")
+def c05_uuid_that_exists_or_is_none_is_refused():
+    uuid = str(uuid_module.uuid4())
+    refused = 0
+    with virt.nothing_left(), virt.vgpus() as made:
+        made.append(vgpu.create(_TYPE, uuid))
+        wrong = [("EEXIST", uuid), ("EINVAL", "x"), ("EINVAL", uuid[:-1])]
+        wrong += [("EINVAL", uuid + "00"), ("EINVAL", uuid.replace("-", "_"))]
+        wrong += [("EINVAL", uuid[:-1] + "g")]
+        for name, text in wrong:
+            problem = vgpu.expect_errno(name, vgpu.create, _TYPE, text)
+            expect(not problem, f"{text!r}: {problem}")
+            refused += 1
+    figure(f"{refused} refused")
+
+
+@test("host")
+def c05_remove_of_a_vgpu_in_use_asks_the_guest_and_ends():
+    with virt.vgpus(_TYPE) as (uuid,), Domain([uuid]) as domain:
+        domain.start()
+        domain.guest("test -e /dev/dri/renderD128")
+        # The write lasts until QEMU has closed the device; QEMU unplugs it because it was asked.
+        seconds, _ = virt.timed(vgpu.remove, uuid)
+        expect(not (virt.DEVICES / uuid).exists(), "still there after remove")
+        domain.guest("test ! -e /dev/dri/renderD128")
+        expect_equal(domain.state(), "running")
+        domain.uuids = []
+    figure(f"gone after {seconds:.1f} s")
+    expect(seconds <= 60, f"{seconds:.1f} s")
+
+
+@test("host")
+def c06_nodedev_create_define_start_autostart_destroy_undefine():
+    uuid = str(uuid_module.uuid4())
+    name = virt.node_name(uuid)
+    path = virt.device_xml(uuid, _TYPE)
+    times = {}
+    with virt.nothing_left():
+        times["create"], _ = virt.timed(virsh, f"nodedev-create {path}")
+        virsh(f"nodedev-destroy {name}")
+        times["define"], _ = virt.timed(virsh, f"nodedev-define {path}")
+        expect(name in virsh("nodedev-list --inactive --cap mdev"), "not listed as inactive")
+        times["start"], _ = virt.timed(virsh, f"nodedev-start {name}")
+        virsh(f"nodedev-autostart {name}")
+        info = virsh(f"nodedev-info {name}")
+        for field in ("Active", "Persistent", "Autostart"):
+            expect(re.search(rf"^{field}: +yes$", info, re.M), info)
+        xml = ElementTree.fromstring(virsh(f"nodedev-dumpxml {name}"))
+        expect_equal(xml.find(".//type").get("id"), _TYPE)
+        expect_equal(xml.findtext(".//uuid"), uuid)
+        group = (virt.DEVICES / uuid / "iommu_group").resolve().name
+        expect_equal(xml.find(".//iommuGroup").get("number"), group)
+        virsh(f"nodedev-autostart --disable {name}")
+        times["destroy"], _ = virt.timed(virsh, f"nodedev-destroy {name}")
+        virsh(f"nodedev-undefine {name}")
+        expect(uuid not in run("mdevctl list --defined"), "still defined")
+    figure(", ".join(f"{what} {seconds:.2f} s" for what, seconds in times.items()))
+
+
+# Domains.
+
+
+@test("host")
+def c07_vgpu_is_plugged_into_a_running_guest_and_out_again():
+    rounds = count(3, 100)
+    with virt.vgpus(_TYPE) as (uuid,), Domain([]) as domain:
+        domain.start()
+        path = pathlib.Path(f"/tmp/hostdev-{uuid}.xml")
+        path.write_text(virt.hostdev_xml(uuid))
+        attach, detach = [], []
+        for _ in range(rounds):
+            attach.append(virt.timed(virsh, f"attach-device {domain.name} {path}")[0])
+            _wait_guest(domain, "test -e /dev/dri/renderD128")
+            # The driver is in use when it comes out: a process of the guest has the node open.
+            domain.compute()
+            domain.guest("sleep 1000 </dev/dri/renderD128 >/dev/null 2>&1 &")
+            begin = time.monotonic()
+            virsh(f"detach-device {domain.name} {path}")
+            wait_for(
+                lambda: uuid not in virsh(f"dumpxml {domain.name}"), virt.GUEST_SECONDS, "detached"
+            )
+            detach.append(time.monotonic() - begin)
+            _wait_guest(domain, "test ! -e /dev/dri/renderD128")
+            domain.guest("kill %1 2>/dev/null; killall sleep; true")
+            expect_equal(vgpu.counters(uuid)["pages_pinned"], 0)
+            expect_equal(vgpu.counters(uuid)["channels"], 0)
+        # Nova suspends a guest by unplugging its vGPUs, and plugs them in again.
+        virsh(f"suspend {domain.name}")
+        expect_equal(domain.state(), "paused")
+        virsh(f"resume {domain.name}")
+        virsh(f"attach-device {domain.name} {path}")
+        _wait_guest(domain, "test -e /dev/dri/renderD128")
+        domain.compute()
+    figure(
+        f"{rounds} rounds, attach {virt.percentile(attach, 50):.2f} s, "
+        f"detach {virt.percentile(detach, 50):.2f} s"
+    )
+
+
+def _wait_guest(domain, condition):
+    wait_for(
+        lambda: "yes" in domain.guest(f"{condition} && echo yes; true"),
+        virt.GUEST_SECONDS,
+        f"in the guest: {condition}",
+    )
+
+
+@test("host")
+def c07_display_on_is_refused_with_a_reason():
+    graphics = "<graphics type='vnc' socket='/tmp/lab-vnc'/><video><model type='none'/></video>"
+    refused = 0
+    with virt.vgpus(_TYPE) as (uuid,):
+        for extra in ("display='on'", "display='on' ramfb='on'"):
+            with virt.nothing_left():
+                devices = virt.hostdev_xml(uuid, extra) + graphics
+                with Domain([], devices=devices) as domain:
+                    text = virsh(f"start {domain.name}", status=None)
+                    expect("display method" in text, text)
+                    refused += 1
+    figure(f"{refused} refused")
+
+
+@test("host")
+def c08_killed_qemu_leaves_nothing_and_its_memory_cannot_be_read():
+    mark = "SECRET-OF-THE-FORMER-GUEST"
+    with virt.vgpus(_TYPE) as (uuid,), Domain([uuid]) as domain:
+        domain.start()
+        domain.guest(f"ts104-run vram-fill={mark}")
+        # So the search below would find it.
+        domain.guest("rmmod ts104; insmod /modules/ts104.ko")
+        domain.send("ts104-run --placement sysmem endless")
+        wait_for(
+            lambda: vgpu.counters(uuid)["pages_pinned"] > 0, virt.GUEST_SECONDS, "nothing pinned"
+        )
+        begin = time.monotonic()
+        run(f"kill -9 {domain.qemu_pid()}")
+        wait_for(lambda: vgpu.counters(uuid)["pages_pinned"] == 0, 60, "pins did not go")
+        gone = time.monotonic() - begin
+        domain.wait_off()
+        expect_equal(vgpu.counters(uuid)["channels"], 0)
+        size, found = _search_vram(uuid, mark.encode())
+        expect_equal(found, 0)
+        domain.start()
+        domain.compute()
+    figure(f"none of {size >> 20} MiB of VRAM readable, pins gone after {gone:.2f} s")
+
+
+def _search_vram(uuid, mark):
+    """(bytes of VRAM, pieces of it that have `mark`), read as a user who opens the vGPU anew."""
+    found = 0
+    with vfio.Device(uuid) as device:
+        region = device.region(1)
+        for offset, size in region.areas or [(0, region.size)]:
+            memory = device.map(1, offset, size)
+            for start in range(0, size, 1 << 20):
+                found += mark in memory[start : start + (1 << 20)]
+            memory.close()
+        return region.size, found
+
+
+@test("host")
+def c09_migration_is_refused_with_the_reason():
+    with virt.vgpus(_TYPE) as (uuid,), Domain([uuid]) as domain:
+        domain.start()
+        # What a management layer does first: another UUID for the destination.
+        xml = pathlib.Path(f"/tmp/{domain.name}-destination.xml")
+        xml.write_text(
+            virsh(f"dumpxml --migratable {domain.name}").replace(uuid, str(uuid_module.uuid4()))
+        )
+        text = virsh(
+            f"migrate --live {domain.name} qemu+unix:///system --xml {xml}", status=None
+        )
+        save = virsh(f"save {domain.name} /tmp/{domain.name}.save", status=None)
+        managed = virsh(f"managedsave {domain.name}", status=None)
+        for answer in (save, managed):
+            expect("migration" in answer.lower(), answer)
+        expect_equal(domain.state(), "running")
+        domain.compute()
+    figure("migrate: " + _reason(text) + "; save: " + _reason(save))
+
+
+def _reason(text):
+    lines = [line for line in text.splitlines() if line.startswith("error:")]
+    expect(lines, f"no error: {text}")
+    return lines[-1][len("error: ") :]
+
+
+# mdevctl.
+
+
+def _attr(uuid, name):
+    return (virt.DEVICES / uuid / "turnstile" / name).read_text().strip()
+
+
+@test("host")
+def c16_mdevctl_writes_attributes_in_order_and_refuses_wrong_ones():
+    uuid = str(uuid_module.uuid4())
+    address = vgpu.gpu_address()
+    with virt.nothing_left():
+        run(f"mdevctl define --uuid {uuid} --parent {address} --type {_TYPE}")
+        # The last of two values counts: they are written in the order of the definition.
+        for name, value in (("weight", 300), ("weight", 200), ("cap_percent", 50)):
+            run(f"mdevctl modify --uuid {uuid} --addattr=turnstile/{name} --value={value}")
+        seconds, _ = virt.timed(run, f"mdevctl start --uuid {uuid}")
+        expect_equal(_attr(uuid, "weight"), "200")
+        expect_equal(_attr(uuid, "cap_percent"), "50")
+        run(f"mdevctl stop --uuid {uuid}")
+        run(f"mdevctl modify --uuid {uuid} --addattr=turnstile/weight --value=99999999")
+        text = run(f"mdevctl start --uuid {uuid}", status=None)
+        expect("turnstile/weight" in text, text)
+        expect(not (virt.DEVICES / uuid).exists(), "half made")
+        run(f"mdevctl modify --uuid {uuid} --delattr")
+        run(f"mdevctl modify --uuid {uuid} --addattr=turnstile/colour --value=green")
+        text = run(f"mdevctl start --uuid {uuid}", status=None)
+        expect("colour" in text, text)
+        expect(not (virt.DEVICES / uuid).exists(), "half made")
+        run(f"mdevctl undefine --uuid {uuid}")
+    figure(f"start with 3 attributes {seconds:.2f} s")
+
+
+# A GPU that is taken away.
+
+
+@test("host")
+def c15_unbind_of_the_gpu_while_a_guest_uses_it():
+    address = vgpu.gpu_address()
+    driver = pathlib.Path("/sys/bus/pci/drivers/turnstile")
+    with virt.vgpus(_TYPE) as (uuid,), Domain([uuid]) as domain:
+        domain.start()
+        domain.compute()
+        try:
+            seconds, _ = virt.timed((driver / "unbind").write_text, address)
+            expect(not (virt.DEVICES / uuid).exists(), "the vGPU is still there")
+            domain.guest("test ! -e /dev/dri/renderD128")
+            expect_equal(domain.state(), "running")
+        finally:
+            if not (driver / address).exists():
+                (driver / "bind").write_text(address)
+    expect_equal(virt.offered(), virt.EMPTY)
+    figure(f"gone after {seconds:.1f} s")
+    expect(seconds <= 60, f"{seconds:.1f} s")
+
+
+if __name__ == "__main__":
+    main()

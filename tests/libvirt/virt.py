@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""libvirt and mdevctl as an operator uses them, and domains that take orders. Runs inside the full L1."""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import uuid as uuid_module
+
+sys.path[:0] = ["/opt/turnstile/lab"]
+
+import dmesg
+import vgpu
+from cpio import Cpio
+from tap import Failure, expect, expect_equal, run, wait_for
+
+DEVICES = pathlib.Path("/sys/bus/mdev/devices")
+MODULE = "/opt/turnstile/modules/turnstile.ko"
+TYPES = [f"turnstile-ts104_v{n}" for n in (1, 2, 4, 8, 16)]
+# Of everything that waits for a guest: the machine may be busy.
+GUEST_SECONDS = 600
+
+_IMAGES = pathlib.Path("/var/lib/libvirt/images/lab")
+
+# Runs in the guest: takes shell text line by line from its third port, answers there.
+_AGENT = """
+stty -F /dev/ttyS2 raw -echo
+exec 4<>/dev/ttyS2
+echo '@@ ready'
+while read -r line <&4; do
+  sh -c "$line" >&4 2>&1 </dev/null
+  echo "@@ $?" >&4
+done
+"""
+
+
+def virsh(arguments, status=0, timeout=GUEST_SECONDS):
+    """Runs virsh; returns its output. A `status` of None takes any but 0."""
+    return run(f"virsh -q {arguments}", timeout, status)
+
+
+def timed(function, *arguments, **keywords):
+    """(seconds, result) of a call."""
+    begin = time.monotonic()
+    result = function(*arguments, **keywords)
+    return time.monotonic() - begin, result
+
+
+def percentile(values, share):
+    """The value below which `share` percent of `values` are."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) * share // 100, len(ordered) - 1)]
+
+
+def parent():
+    """libvirt's name of the GPU."""
+    return "pci_" + re.sub("[:.]", "_", vgpu.gpu_address())
+
+
+def node_name(uuid):
+    """libvirt's name of a mediated device."""
+    return f"mdev_{uuid.replace('-', '_')}_{re.sub('[:.]', '_', vgpu.gpu_address())}"
+
+
+def kernel_log():
+    """L1's kernel log so far."""
+    return subprocess.run(["dmesg"], stdout=subprocess.PIPE, check=True).stdout.decode()
+
+
+def offered():
+    """{type: available_instances}."""
+    return {type_id: vgpu.available(type_id) for type_id in TYPES}
+
+
+EMPTY = {f"turnstile-ts104_v{n}": n for n in (1, 2, 4, 8, 16)}
+
+
+def inventory(libvirt=True):
+    """Everything that could be left behind: vGPUs, definitions, domains, what the types offer."""
+    return {
+        "devices": sorted(p.name for p in DEVICES.iterdir()),
+        "defined": run("mdevctl list --defined").split(),
+        "domains": virsh("list --all --name").split() if libvirt else [],
+        "offered": offered(),
+        "debugfs": sorted(
+            p.name for p in pathlib.Path("/sys/kernel/debug/turnstile").glob("*/*")
+        ),
+    }
+
+
+@contextlib.contextmanager
+def nothing_left(libvirt=True):
+    """Fails when the block leaves something behind."""
+    before = inventory(libvirt)
+    yield
+    expect_equal(inventory(libvirt), before)
+
+
+@contextlib.contextmanager
+def vgpus(*type_ids):
+    """New vGPUs, in a list of UUIDs; gone at the end, whatever happened."""
+    uuids = []
+    try:
+        for type_id in type_ids:
+            uuids.append(vgpu.create(type_id))
+        yield uuids
+    finally:
+        for uuid in uuids:
+            if (DEVICES / uuid).exists():
+                vgpu.remove(uuid)
+
+
+def device_xml(uuid, type_id):
+    """Node-device XML of a vGPU, in a file."""
+    path = pathlib.Path(f"/tmp/{uuid}.xml")
+    path.write_text(
+        f"<device><parent>{parent()}</parent><capability type='mdev'>"
+        f"<type id='{type_id}'/><uuid>{uuid}</uuid></capability></device>\n"
+    )
+    return path
+
+
+def hostdev_xml(uuid, extra=""):
+    """XML of an attached vGPU."""
+    return (
+        f"<hostdev mode='subsystem' type='mdev' model='vfio-pci' {extra}>"
+        f"<source><address uuid='{uuid}'/></source></hostdev>"
+    )
+
+
+class Domain:
+    """A domain with vGPUs, its guest ruled through a serial port.
+
+    `with Domain(…) as domain` defines it and takes it away again; start() boots it. Its kernel's log
+    is judged at the end.
+    """
+
+    def __init__(self, uuids, name=None, memory_mib=384, top="", devices="", balloon="none"):
+        self.name = name or f"guest-{uuid_module.uuid4().hex[:6]}"
+        self.uuids = list(uuids)
+        self._memory_mib = memory_mib
+        self._top = top
+        self._devices = devices
+        self._balloon = balloon
+        self._socket = None
+        self._starts = 0
+        self._directory = pathlib.Path(f"/var/lib/libvirt/qemu/lab-{self.name}")
+
+    def xml(self):
+        """The domain's XML."""
+        hostdevs = "".join(hostdev_xml(uuid) for uuid in self.uuids)
+        return f"""<domain type='kvm'>
+  <name>{self.name}</name>
+  <memory unit='MiB'>{self._memory_mib}</memory>
+  <vcpu>1</vcpu>
+  {self._top}
+  <os>
+    <type arch='x86_64' machine='q35'>hvm</type>
+    <kernel>/opt/turnstile/l2/vmlinuz</kernel>
+    <initrd>{_initrd()}</initrd>
+    <cmdline>console=ttyS0 loglevel=5 panic=-1 random.trust_cpu=on tsc=reliable</cmdline>
+  </os>
+  <features><acpi/><apic/></features>
+  <cpu mode='host-passthrough'>{_NUMA if "maxMemory" in self._top else ""}</cpu>
+  <on_crash>destroy</on_crash>
+  <devices>
+    <controller type='usb' model='none'/>
+    <controller type='pci' model='pcie-root'/>
+    <controller type='pci' model='pcie-root-port'/>
+    <controller type='pci' model='pcie-root-port'/>
+    <serial type='file'><source path='{self._directory}/console'/><target port='0'/></serial>
+    <serial type='file'><source path='{self._directory}/output'/><target port='1'/></serial>
+    <serial type='unix'><source mode='bind' path='{self._directory}/agent'/>
+      <target port='2'/></serial>
+    {hostdevs}{self._devices}
+    <memballoon model='{self._balloon}'/>
+  </devices>
+</domain>
+"""
+
+    def __enter__(self):
+        shutil.rmtree(self._directory, ignore_errors=True)
+        self._directory.mkdir(parents=True)
+        shutil.chown(self._directory, "libvirt-qemu")
+        self.define()
+        return self
+
+    def define(self):
+        """Defines the domain as it is now; also when it is defined already."""
+        path = self._directory / "domain.xml"
+        path.write_text(self.xml().replace("@NUMA@", str(self._memory_mib)))
+        virsh(f"define {path}")
+
+    def __exit__(self, kind, *_):
+        self.disconnect()
+        if self.name in virsh("list --name").split():
+            virsh(f"destroy {self.name}")
+        virsh(f"undefine {self.name}")
+        faults = dmesg.bad_lines(self._text("console"))
+        if kind is None:
+            expect_equal(faults, [])
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _text(self, name):
+        path = self._directory / name
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def ready_marks(self):
+        """How many times the guest has booted in all, and taken the first order."""
+        return self._text("output").count("@@ ready")
+
+    def begin(self):
+        """Starts it and returns the seconds that virsh took; the guest still boots."""
+        self.expect_boot()
+        return timed(virsh, f"start {self.name}")[0]
+
+    def start(self):
+        """Starts it and waits until the guest takes orders; returns virsh's seconds."""
+        seconds = self.begin()
+        self.wait_ready()
+        return seconds
+
+    def wait_ready(self):
+        """Waits until the guest has booted once more since expect_boot() or begin()."""
+        deadline = time.monotonic() + GUEST_SECONDS
+        while self.ready_marks() <= self._starts:
+            if time.monotonic() > deadline or self.state() != "running":
+                raise Failure(
+                    f"{self.name} did not boot, it is {self.state()}; its console:\n"
+                    + self._text("console")[-1500:]
+                    + self._text("output")[-500:]
+                    + _tail(pathlib.Path(f"/var/log/libvirt/qemu/{self.name}.log"))
+                )
+            time.sleep(0.2)
+
+    def expect_boot(self):
+        """Before something that makes the guest boot anew: wait_ready() then waits for that."""
+        self.disconnect()
+        self._starts = self.ready_marks()
+
+    def state(self):
+        """As virsh says it."""
+        return virsh(f"domstate {self.name}").strip()
+
+    def disconnect(self):
+        """Closes the port of orders."""
+        if self._socket:
+            self._socket.close()
+            self._socket = None
+
+    def send(self, command):
+        """Gives an order; answer() waits for what comes."""
+        if not self._socket:
+            self._socket = socket.socket(socket.AF_UNIX)
+            self._socket.connect(str(self._directory / "agent"))
+        self._socket.sendall(command.encode() + b"\n")
+
+    def answer(self, timeout=GUEST_SECONDS):
+        """(status, output) of the last order."""
+        data = b""
+        self._socket.settimeout(timeout)
+        while True:
+            try:
+                piece = self._socket.recv(4096)
+            except socket.timeout:
+                piece = b""
+            if not piece:
+                raise Failure(f"{self.name}: no answer, only {data[-2000:]!r}")
+            data += piece
+            match = re.search(rb"(?:^|\n)@@ (\d+)\r?\n", data)
+            if match:
+                text = data[: match.start()].decode(errors="replace")
+                return int(match[1]), text.replace("\r\n", "\n")
+
+    def guest(self, command, status=0, timeout=GUEST_SECONDS):
+        """Runs shell text in the guest; returns its output. None takes any status but 0."""
+        self.send(command)
+        got, text = self.answer(timeout)
+        right = got != 0 if status is None else got == status
+        expect(right, f"{self.name}: {command}: status {got}\n{text[-2000:]}")
+        return text
+
+    def compute(self, programs="vecadd"):
+        """Runs GPU programs in the guest; all must be verified."""
+        text = self.guest(f"ts104-run --json {programs}")
+        report = json.loads(text[text.index("{") : text.rindex("}") + 1])
+        expect(report["programs"], "no program ran")
+        for program in report["programs"]:
+            expect(program["verified"] is True, f"not verified: {program}")
+
+    def qemu_pid(self):
+        """The process id of its QEMU."""
+        return int(pathlib.Path(f"/run/libvirt/qemu/{self.name}.pid").read_text())
+
+    def wait_off(self, seconds=GUEST_SECONDS):
+        """Waits until libvirt knows that it is off."""
+        wait_for(lambda: self.state() == "shut off", seconds, f"{self.name} is not off")
+
+
+_NUMA = "<numa><cell id='0' cpus='0' memory='@NUMA@' unit='MiB'/></numa>"
+
+
+def _tail(path, characters=1500):
+    return path.read_text(errors="replace")[-characters:] if path.exists() else ""
+
+
+def _initrd():
+    """The guests' initramfs with the agent in it, made once."""
+    path = _IMAGES / "initrd"
+    if not path.exists():
+        _IMAGES.mkdir(parents=True, exist_ok=True)
+        extra = Cpio()
+        extra.file("guest/command", _AGENT.encode())
+        made = path.with_suffix(".new")
+        made.write_bytes(pathlib.Path("/opt/turnstile/l2/initramfs").read_bytes() + extra.finish())
+        os.rename(made, path)
+    return path
