@@ -70,17 +70,7 @@ uint32_t ts_gpu_get_sched_param(ts_gpu* gpu, ts_sched_param param) {
 }
 
 uint32_t ts_gpu_slices(ts_gpu* gpu, uint32_t runlist, ts_slice* out, uint32_t count) {
-  using turnstile::SliceRecord;
-  if (count > TS_SLICES_MAX) count = TS_SLICES_MAX;
-  auto records = base::DynArray<SliceRecord>::Create(count);
-  if (!records.ok() || count == 0) return 0;
-  const uint32_t size = gpu->impl->GetSlices(runlist, records->data(), count);
-  for (uint32_t i = 0; i < size; ++i) {
-    const SliceRecord& record = (*records)[i];
-    out[i] = {record.timestamp_ns, record.run_ns, record.target_ns, record.preemptions,
-              record.function};
-  }
-  return size;
+  return gpu->impl->GetSlices(runlist, out, count < TS_SLICES_MAX ? count : TS_SLICES_MAX);
 }
 
 int ts_gpu_type_info(const ts_gpu* gpu, uint32_t index, ts_type_info* out) {

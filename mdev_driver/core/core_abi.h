@@ -94,13 +94,6 @@ int ts_gpu_set_sched_param(struct ts_gpu* gpu, enum ts_sched_param param, uint32
 /* Process. */
 uint32_t ts_gpu_get_sched_param(struct ts_gpu* gpu, enum ts_sched_param param);
 
-struct ts_slice {
-  uint64_t timestamp_ns; /* end, clock of ts_host_now_ns */
-  uint64_t run_ns;
-  uint64_t target_ns;
-  uint64_t preemptions; /* of the function so far */
-  uint32_t function;    /* 0: a slice that belongs to nobody */
-};
 #define TS_SLICES_MAX 200
 
 /* The newest `count` (at most TS_SLICES_MAX) slices of runlist 0..2; returns how many. Process. */
@@ -269,7 +262,8 @@ uint32_t ts_vgpu_get_sched_param(struct ts_vgpu* vgpu, enum ts_vgpu_sched_param 
 
 #define TS_RUNLISTS 3
 
-/* Of one runlist since the vGPU was opened; nanoseconds. Only run_ns with best effort. */
+/* Of one runlist since the vGPU was created; monotonic, nanoseconds. Only run_ns with best effort.
+ */
 struct ts_sched_figures {
   uint64_t run_ns; /* the GPU's clock */
   uint64_t wait_ns;

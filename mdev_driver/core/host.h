@@ -46,9 +46,6 @@ class HostGpu {
   void VramWrite(base::VramOffset offset, const void* buffer, size_t length) const {
     ts_host_vram_write(handle_, offset.value(), buffer, length);
   }
-  void VramClear(base::VramOffset offset, uint64_t length) const {
-    ts_host_vram_clear(handle_, offset.value(), length);
-  }
   void SleepUs(uint32_t us) const { ts_host_sleep_us(us); }
   uint64_t NowNs() const { return ts_host_now_ns(); }
 

@@ -53,13 +53,20 @@ uint32_t ts_host_read32(struct ts_host_gpu* gpu, uint32_t offset);
 void ts_host_write32(struct ts_host_gpu* gpu, uint32_t offset, uint32_t value);
 
 /*
- * VRAM through BAR1. The caller has checked that the range lies in VRAM. Process; clear may take
- * long (it yields the CPU as it goes). Any alignment for read and write; clear: 4 KiB units.
+ * VRAM through BAR1. The caller has checked that the range lies in VRAM. Process. Any alignment.
  */
 void ts_host_vram_read(struct ts_host_gpu* gpu, uint64_t offset, void* buffer, size_t length);
 void ts_host_vram_write(struct ts_host_gpu* gpu, uint64_t offset, const void* buffer,
                         size_t length);
-void ts_host_vram_clear(struct ts_host_gpu* gpu, uint64_t offset, uint64_t length);
+/*
+ * Clears the vGPU's VRAM, [offset, offset + length) on the card in 4 KiB units, in the background:
+ * that of a large one takes seconds, and a reset must not. Until it is done user mappings of BAR1
+ * are taken away and whoever touches them waits. Is it going on already, nothing happens. Takes no
+ * lock of the core while it goes on. Process.
+ */
+void ts_host_vram_clear_start(struct ts_host_vgpu* vgpu, uint64_t offset, uint64_t length);
+/* Waits until no clear is going on; at once if none is. Process. */
+void ts_host_vram_clear_wait(struct ts_host_vgpu* vgpu);
 
 /* ---- memory of the guest ------------------------------------------------------------------- */
 
@@ -120,6 +127,49 @@ enum ts_log_level { TS_LOG_ERROR = 0, TS_LOG_WARNING = 1, TS_LOG_INFO = 2 };
  */
 void ts_host_log(struct ts_host_gpu* gpu, struct ts_host_vgpu* vgpu, enum ts_log_level level,
                  bool limited, const char* line);
+
+/* ---- trace --------------------------------------------------------------------------------- */
+
+/*
+ * What happens, for tracepoints (docs/sysfs-abi.md). While nobody listens a call costs the call and
+ * a jump that is patched in when somebody does. `vgpu` null: it is nobody's. Any.
+ */
+
+/* A slice of one runlist, which has ended. */
+struct ts_slice {
+  uint64_t start_ns;     /* clock of ts_host_now_ns */
+  uint64_t timestamp_ns; /* its end */
+  uint64_t run_ns;       /* in it, the GPU's clock */
+  uint64_t target_ns;
+  uint64_t total_run_ns; /* of the function since it was opened, slices and what came late */
+  uint64_t overshoot_ns; /* of the function so far: what came late */
+  uint64_t preemptions;  /* of the function so far */
+  uint32_t function;     /* 0: a slice that belongs to nobody */
+};
+
+void ts_host_trace_slice(struct ts_host_gpu* gpu, struct ts_host_vgpu* vgpu, uint32_t runlist,
+                         const struct ts_slice* slice);
+/* `function` has work left, and `next` is next. */
+void ts_host_trace_preempt(struct ts_host_gpu* gpu, struct ts_host_vgpu* vgpu, uint32_t runlist,
+                           uint32_t function, uint32_t next);
+/* The hardware gets the list of `to` (0: an empty one), whose vGPU it is, instead of that of
+ * `from`. */
+void ts_host_trace_switch(struct ts_host_gpu* gpu, struct ts_host_vgpu* vgpu, uint32_t runlist,
+                          uint32_t from, uint32_t to, uint32_t entries);
+/* A function that was idle may have work: its doorbell told (`doorbell`), or its guest by a trap.
+ */
+void ts_host_trace_wake(struct ts_host_gpu* gpu, struct ts_host_vgpu* vgpu, uint32_t function,
+                        bool doorbell);
+/* A TSG (physical id) would not leave an engine and was dropped. */
+void ts_host_trace_ctxsw_timeout(struct ts_host_gpu* gpu, struct ts_host_vgpu* vgpu,
+                                 uint32_t engine, uint32_t tsgid);
+/* Shadow page tables follow the guest's: so many entries; `more`: the rest is done later. */
+void ts_host_trace_shadow_update(struct ts_host_vgpu* vgpu, uint64_t entries, bool more);
+/* A fault packet goes to the guest: type, engine and access are the packet's fields. */
+void ts_host_trace_fault(struct ts_host_vgpu* vgpu, uint32_t type, uint32_t engine, uint32_t access,
+                         uint64_t address);
+/* The vGPU is in its power-on state again. */
+void ts_host_trace_reset(struct ts_host_vgpu* vgpu);
 
 #ifdef __cplusplus
 }

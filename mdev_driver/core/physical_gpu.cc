@@ -157,7 +157,11 @@ uint32_t PhysicalGpu::Available(uint32_t type) {
 base::Result<Partition> PhysicalGpu::Reserve(uint32_t type, ts_host_vgpu* vgpu) {
   base::MutexGuard guard(mutex_);
   base::Result<Partition> partition = partitions_.Allocate(type);
-  if (partition.ok()) vgpu_sched_params_[partition->function.value()] = VgpuSchedParams();
+  if (partition.ok()) {
+    const uint32_t function = partition->function.value();
+    vgpu_sched_params_[function] = VgpuSchedParams();
+    for (SchedAccount& account : accounts_[function]) account = SchedAccount();
+  }
   if (partition.status() == Status::kNoSpace) {
     LogLine(host_.handle(), vgpu, TS_LOG_WARNING)
         << "no room for a vGPU of type " << kVgpuTypes[type].name << ": it wants "
@@ -184,6 +188,9 @@ Status PhysicalGpu::Attach(const Partition& partition, FunctionClient& client,
   state->partition = partition;
   state->client = &client;
   base::MutexGuard guard(mutex_);
+  for (uint32_t r = 0; r < kNumRunlists; ++r) {
+    state->run_time_base[r] = FunctionTime(partition.function, r) - accounts_[function][r].run_ns;
+  }
   functions_[function] = std::move(state);
   {
     base::SpinLockGuard irq_guard(irq_lock_);
@@ -209,6 +216,9 @@ void PhysicalGpu::Detach(const Partition& partition, MemoryCounter& counter) {
   {
     base::SpinLockGuard irq_guard(irq_lock_);
     clients_[function] = nullptr;
+  }
+  for (uint32_t r = 0; r < kNumRunlists; ++r) {
+    accounts_[function][r].run_ns = RunTime(base::RunlistId(r), partition.function).value();
   }
   functions_[function].reset();
   counter.Sub(sizeof(FunctionState));
@@ -461,7 +471,9 @@ void PhysicalGpu::PolicyWork() {
   const uint64_t noted = noted_work_.exchange(0);
   base::MutexGuard guard(mutex_);
   for (uint32_t function = 1; function < kNumFunctions; ++function) {
-    if ((noted >> function & 1) != 0) policy_->Doorbell(base::FunctionId(function));
+    if ((noted >> function & 1) == 0) continue;
+    ts_host_trace_wake(host_.handle(), HostVgpu(function), function, false);
+    policy_->Doorbell(base::FunctionId(function));
   }
   policy_->Timer();
 }

@@ -36,6 +36,8 @@ class FunctionClient {
   virtual void LatchInterrupts(uint32_t leaf0_bits) = 0;
   // Events wait in TakeEvents. Any context.
   virtual void QueueWork() = 0;
+  // For traces. Any context.
+  virtual ts_host_vgpu* host() const = 0;
 };
 
 // What a PBDMA showed when it froze on a channel. The channel is off it, disabled, since.
@@ -157,10 +159,10 @@ class PhysicalGpu final : public TlbInvalidator, private RunlistHost {
   Status SetVgpuSchedParam(base::FunctionId function, uint32_t param, uint32_t value,
                            ts_host_vgpu* vgpu) TS_EXCLUDES(mutex_);
   uint32_t GetVgpuSchedParam(base::FunctionId function, uint32_t param) TS_EXCLUDES(mutex_);
-  // Zeros while the vGPU has no user.
+  // Since Reserve.
   SchedAccount GetAccount(base::FunctionId function, uint32_t runlist) TS_EXCLUDES(mutex_);
   // The newest min(count, 200) slices, oldest first; returns how many.
-  uint32_t GetSlices(uint32_t runlist, SliceRecord* out, uint32_t count) TS_EXCLUDES(mutex_);
+  uint32_t GetSlices(uint32_t runlist, ts_slice* out, uint32_t count) TS_EXCLUDES(mutex_);
 
  private:
   struct FunctionState {
@@ -172,7 +174,7 @@ class PhysicalGpu final : public TlbInvalidator, private RunlistHost {
     std::optional<uint32_t> resume[kNumRunlists];  // physical TSG that a switch has preempted
     uint64_t run_time[kNumRunlists] = {};          // FUNCTION_TIME as read last
     uint64_t run_time_read_at[kNumRunlists] = {};  // 0: never
-    SchedAccount accounts[kNumRunlists];
+    uint64_t run_time_base[kNumRunlists] = {};     // FUNCTION_TIME less what the account has
     FunctionEvents events;
   };
 
@@ -220,7 +222,9 @@ class PhysicalGpu final : public TlbInvalidator, private RunlistHost {
   const VgpuSchedParams& vgpu_params(base::FunctionId function) const override;
   uint32_t units(base::FunctionId function) const override;
   SchedAccount* account(base::RunlistId runlist, base::FunctionId function) override;
-  SliceLog& slice_log(base::RunlistId runlist) override;
+  void SliceEnded(base::RunlistId runlist, const ts_slice& slice) override;
+  void Preempted(base::RunlistId runlist, base::FunctionId function,
+                 base::FunctionId next) override;
 
   uint32_t WriteEntries(uint32_t runlist, DmaBuffer& buffer, std::span<const uint8_t> functions,
                         std::optional<uint32_t> resume, base::FunctionId cause, uint32_t* offset)
@@ -245,6 +249,11 @@ class PhysicalGpu final : public TlbInvalidator, private RunlistHost {
   void DrainFaults() TS_REQUIRES(mutex_);
   void ForwardFault(const std::array<uint32_t, kFaultPacketWords>& packet) TS_REQUIRES(mutex_);
   FunctionState* OwnerOfChannel(uint32_t chid) TS_REQUIRES(mutex_);
+  // The vGPU whose function it is, null for none: whom a trace names.
+  ts_host_vgpu* HostVgpu(uint32_t function) const TS_REQUIRES(mutex_) {
+    const FunctionState* state = functions_[function].get();
+    return state == nullptr ? nullptr : state->client->host();
+  }
 
   const HostGpu host_;
   ts_gpu_info info_ = {};
@@ -262,6 +271,8 @@ class PhysicalGpu final : public TlbInvalidator, private RunlistHost {
   base::UniquePtr<Policy> policy_ TS_GUARDED_BY(mutex_);
   SchedParams sched_params_ TS_GUARDED_BY(mutex_);
   VgpuSchedParams vgpu_sched_params_[kNumFunctions] TS_GUARDED_BY(mutex_);
+  // From Reserve on, whoever uses the function.
+  SchedAccount accounts_[kNumFunctions][kNumRunlists] TS_GUARDED_BY(mutex_);
   bool events_watched_ TS_GUARDED_BY(mutex_) = true;    // RUNLIST_EVENT interrupts
   uint64_t armed_doorbells_ TS_GUARDED_BY(mutex_) = 0;  // bit f: notify of function f
   std::atomic<bool> notes_wanted_{false};               // by the policy

@@ -78,8 +78,8 @@ void Vgpu::Close() {
   open_ = false;
   ResetRegisters();
   // The next user may be another tenant.
-  context_.gpu.host().VramClear(context_.partition.vram,
-                                base::AlignDown(context_.partition.vram_bytes, kVramClearUnit));
+  StartClear();
+  ts_host_vram_clear_wait(context_.host);
 }
 
 Status Vgpu::Reset() {
@@ -89,13 +89,21 @@ Status Vgpu::Reset() {
   return Status::kOk;
 }
 
-// As FLR on a bare TS104: registers, contexts and VRAM (register map §1), of this vGPU alone.
+// As FLR on a bare TS104: registers, contexts and VRAM (register map §1), of this vGPU alone. The
+// register map gives it 100 ms, so VRAM is cleared behind it: nothing of the guest is on the device
+// then, and its next list waits (VirtualFifo::Submit), as the CPU does that touches VRAM.
 void Vgpu::ResetLocked() {
   ++context_.figures.resets;
+  ts_host_trace_reset(context_.host);
   StopAndForget();
   ResetRegisters();
-  context_.gpu.host().VramClear(context_.partition.vram,
-                                base::AlignDown(context_.partition.vram_bytes, kVramClearUnit));
+  StartClear();
+}
+
+void Vgpu::StartClear() {
+  const Partition& partition = context_.partition;
+  ts_host_vram_clear_start(context_.host, partition.vram.value(),
+                           base::AlignDown(partition.vram_bytes, kVramClearUnit));
 }
 
 // Takes everything off the device, in the order that is safe: doorbells, contexts, bindings; then
@@ -165,6 +173,10 @@ void Vgpu::ForwardFault(const FaultRecord& record) {
       UpdateLce(index);
     }
   }
+  ts_host_trace_fault(context_.host, static_cast<uint32_t>(Packet::FaultType::Get(packet)),
+                      static_cast<uint32_t>(Packet::EngineId::Get(packet)),
+                      static_cast<uint32_t>(Packet::AccessType::Get(packet)),
+                      Packet::AddrLo::Get(packet) << 12 | Packet::AddrHi::Get(packet) << 32);
   mmu_.PushFault(packet);
 }
 

@@ -50,6 +50,7 @@ class Vgpu final : public FunctionClient {
   // FunctionClient
   void LatchInterrupts(uint32_t leaf0_bits) override { context_.tree.LatchLeaf0(leaf0_bits); }
   void QueueWork() override { ts_host_queue_vgpu_work(context_.host); }
+  ts_host_vgpu* host() const override { return context_.host; }
 
  private:
   static constexpr uint32_t kNumLces = 5;
@@ -66,6 +67,7 @@ class Vgpu final : public FunctionClient {
 
   void StopAndForget() TS_REQUIRES(context_.mutex);
   void ResetRegisters() TS_REQUIRES(context_.mutex);
+  void StartClear();
   void ResetLocked() TS_REQUIRES(context_.mutex);
   void ForwardFault(const FaultRecord& record) TS_REQUIRES(context_.mutex);
   uint64_t GpuTime() const TS_REQUIRES(context_.mutex);

@@ -69,9 +69,10 @@ static int tsl_slices_show(struct seq_file *file, void *unused)
 		for (i = 0; i < count; i++)
 			seq_printf(file,
 				   "runlist=%u time_ns=%llu run_ns=%llu target_ns=%llu function=%u "
-				   "preemptions=%llu\n",
+				   "preemptions=%llu start_ns=%llu total_run_ns=%llu\n",
 				   runlist, slices[i].timestamp_ns, slices[i].run_ns,
-				   slices[i].target_ns, slices[i].function, slices[i].preemptions);
+				   slices[i].target_ns, slices[i].function, slices[i].preemptions,
+				   slices[i].start_ns, slices[i].total_run_ns);
 	}
 	kfree(slices);
 	return 0;

@@ -52,10 +52,11 @@ void ts_host_vram_write(struct ts_host_gpu *gpu, uint64_t offset, const void *bu
 	wmb();
 }
 
-void ts_host_vram_clear(struct ts_host_gpu *gpu, uint64_t offset, uint64_t length)
+static void tsl_clear_work(struct work_struct *work)
 {
-	u8 __iomem *to = gpu->bar1 + offset;
-	u8 __iomem *end = to + length;
+	struct ts_host_vgpu *vgpu = container_of(work, struct ts_host_vgpu, clear_work);
+	u8 __iomem *to = vgpu->gpu->bar1 + vgpu->clear_offset;
+	u8 __iomem *end = to + vgpu->clear_length;
 	unsigned int i;
 
 	/*
@@ -75,8 +76,26 @@ void ts_host_vram_clear(struct ts_host_gpu *gpu, uint64_t offset, uint64_t lengt
 		}
 		cond_resched();
 	}
-	/* Out of the write-combining buffers before the partition is given away. */
+	/* Out of the write-combining buffers before anybody else may touch it. */
 	wmb();
+	smp_store_release(&vgpu->clearing, false);
+	wake_up_all(&vgpu->cleared);
+}
+
+void ts_host_vram_clear_start(struct ts_host_vgpu *vgpu, uint64_t offset, uint64_t length)
+{
+	/* Nobody has touched it since it began. */
+	if (READ_ONCE(vgpu->clearing))
+		return;
+	vgpu->clear_offset = offset;
+	vgpu->clear_length = length;
+	tsl_mmap_block_vram(vgpu);
+	queue_work(vgpu->gpu->queue, &vgpu->clear_work);
+}
+
+void ts_host_vram_clear_wait(struct ts_host_vgpu *vgpu)
+{
+	wait_event(vgpu->cleared, !smp_load_acquire(&vgpu->clearing));
 }
 
 uint64_t ts_host_now_ns(void)
@@ -174,5 +193,7 @@ void tsl_host_stop_gpu(struct ts_host_gpu *gpu)
 void tsl_host_init_vgpu(struct ts_host_vgpu *vgpu)
 {
 	INIT_WORK(&vgpu->work, tsl_vgpu_work);
+	INIT_WORK(&vgpu->clear_work, tsl_clear_work);
+	init_waitqueue_head(&vgpu->cleared);
 	ratelimit_state_init(&vgpu->log_limit, DEFAULT_RATELIMIT_INTERVAL, DEFAULT_RATELIMIT_BURST);
 }

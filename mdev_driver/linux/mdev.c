@@ -7,6 +7,7 @@
 #include <linux/sysfs.h>
 
 #include "compat.h"
+#include "trace.h"
 #include "turnstile.h"
 
 /* Numbers of all vGPUs of all GPUs: they tell the region offsets of one from another's. */
@@ -72,6 +73,8 @@ static void tsl_vgpu_free(struct ts_host_vgpu *vgpu)
 	ts_vgpu_destroy(core);
 	/* An interrupt may have asked for work until the core was gone. */
 	cancel_work_sync(&vgpu->work);
+	/* It has told whoever waited; its function may still have to return. */
+	flush_work(&vgpu->clear_work);
 	ida_free(&tsl_slots, vgpu->slot);
 	mutex_destroy(&vgpu->bench_lock);
 	mutex_destroy(&vgpu->irqs.gate);
@@ -98,6 +101,9 @@ static int tsl_make_vgpu(struct ts_host_gpu *gpu, struct mdev_device *mdev)
 
 	/* Without capacity this is -ENOSPC, and the core has logged what is free. */
 	ret = ts_vgpu_create(gpu->core, tsl_type_of(mdev->type)->index, vgpu, &vgpu->core);
+	if (trace_turnstile_vgpu_create_enabled())
+		trace_turnstile_vgpu_create(dev_name(&mdev->dev), tsl_type_of(mdev->type)->index,
+					    ret ? 0 : ts_vgpu_function(vgpu->core), ret);
 	if (ret)
 		goto err_slot;
 	dev_set_drvdata(&mdev->dev, vgpu);
@@ -148,6 +154,7 @@ static void tsl_mdev_remove(struct mdev_device *mdev)
 	tsl_debugfs_remove_vgpu(vgpu);
 	/* Here, not at the last reference: what was freed can be created again at once. */
 	tsl_vgpu_free(vgpu);
+	trace_turnstile_vgpu_destroy(dev_name(&mdev->dev));
 	vfio_put_device(&vgpu->vdev);
 }
 

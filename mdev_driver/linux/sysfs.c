@@ -207,6 +207,52 @@ TSL_VGPU_SCHED_ATTR(weight, TS_VGPU_SCHED_WEIGHT);
 TSL_VGPU_SCHED_ATTR(cap_percent, TS_VGPU_SCHED_CAP_PERCENT);
 TSL_VGPU_SCHED_ATTR(latency_us, TS_VGPU_SCHED_LATENCY_US);
 
+/* What the scheduler accounted: a file for each engine group and figure. */
+struct tsl_account_attr {
+	struct device_attribute attr;
+	u32 runlist;
+	size_t offset; /* in struct ts_sched_figures, a u64 */
+};
+
+static ssize_t tsl_account_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct tsl_account_attr *account = container_of(attr, struct tsl_account_attr, attr);
+	struct ts_host_vgpu *vgpu = dev_get_drvdata(dev);
+	struct ts_sched_figures figures;
+	int ret = ts_vgpu_sched_figures(vgpu->core, account->runlist, &figures);
+
+	if (ret)
+		return ret;
+	return sysfs_emit(buf, "%llu\n", *(u64 *)((u8 *)&figures + account->offset));
+}
+
+#define TSL_ACCOUNT_ATTR(engine, number, field)                                                    \
+	static struct tsl_account_attr tsl_##engine##_##field = {                                  \
+		.attr = __ATTR(engine##_##field, 0444, tsl_account_show, NULL),                    \
+		.runlist = number,                                                                 \
+		.offset = offsetof(struct ts_sched_figures, field),                                \
+	}
+
+#define TSL_ACCOUNT_ATTRS(engine, number)                                                          \
+	TSL_ACCOUNT_ATTR(engine, number, run_ns);                                                  \
+	TSL_ACCOUNT_ATTR(engine, number, wait_ns);                                                 \
+	TSL_ACCOUNT_ATTR(engine, number, longest_wait_ns);                                         \
+	TSL_ACCOUNT_ATTR(engine, number, slices);                                                  \
+	TSL_ACCOUNT_ATTR(engine, number, preemptions);                                             \
+	TSL_ACCOUNT_ATTR(engine, number, overshoot_ns)
+
+#define TSL_ACCOUNT_LIST(engine)                                                                   \
+	&tsl_##engine##_run_ns.attr.attr,                                                          \
+	&tsl_##engine##_wait_ns.attr.attr,                                                         \
+	&tsl_##engine##_longest_wait_ns.attr.attr,                                                 \
+	&tsl_##engine##_slices.attr.attr,                                                          \
+	&tsl_##engine##_preemptions.attr.attr,                                                     \
+	&tsl_##engine##_overshoot_ns.attr.attr
+
+TSL_ACCOUNT_ATTRS(gr, 0);
+TSL_ACCOUNT_ATTRS(ce2, 1);
+TSL_ACCOUNT_ATTRS(ce3, 2);
+
 static struct attribute *tsl_vgpu_attrs[] = {
 	&tsl_vgpu_weight.attr.attr,
 	&tsl_vgpu_cap_percent.attr.attr,
@@ -219,6 +265,9 @@ static struct attribute *tsl_vgpu_attrs[] = {
 	&dev_attr_pages_pinned.attr,
 	&dev_attr_memory_bytes.attr,
 	&dev_attr_function.attr,
+	TSL_ACCOUNT_LIST(gr),
+	TSL_ACCOUNT_LIST(ce2),
+	TSL_ACCOUNT_LIST(ce3),
 	NULL,
 };
 

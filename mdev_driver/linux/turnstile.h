@@ -28,6 +28,7 @@
 #include <linux/rwsem.h>
 #include <linux/spinlock.h>
 #include <linux/vfio.h>
+#include <linux/wait.h>
 #include <linux/workqueue.h>
 
 #include "core/core_abi.h"
@@ -128,9 +129,18 @@ struct ts_host_vgpu {
 	struct tsl_irqs irqs;
 	struct ratelimit_state log_limit;
 
-	/* Read: a page fault makes entries. Written: revoked changes. Taken under mmap_lock. */
+	/* Read: a page fault makes entries. Written: the next two change. Taken under mmap_lock. */
 	struct rw_semaphore map_lock;
 	bool revoked;
+	/*
+	 * VRAM [clear_offset, +clear_length) is being cleared: set under map_lock, and whoever faults
+	 * waits. clear_work takes no lock, so waiting for it is right under any.
+	 */
+	bool clearing;
+	u64 clear_offset;
+	u64 clear_length;
+	struct work_struct clear_work;
+	wait_queue_head_t cleared;
 	/* Of the open file; null while nothing was mapped. */
 	struct address_space *mapping;
 
@@ -204,6 +214,8 @@ void tsl_irq_request(struct ts_host_vgpu *vgpu, unsigned int count);
 /* vfio_mmap.c */
 void tsl_mmap_init(struct ts_host_vgpu *vgpu);
 int tsl_mmap(struct vfio_device *vdev, struct vm_area_struct *vma);
+/* Takes the mappings of VRAM away; from now on they come back when `clearing` is over. Process. */
+void tsl_mmap_block_vram(struct ts_host_vgpu *vgpu);
 /* Takes every mapping away; touching one is SIGBUS from now on. Process. */
 void tsl_mmap_revoke(struct ts_host_vgpu *vgpu);
 

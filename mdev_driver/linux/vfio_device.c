@@ -19,6 +19,7 @@ static int tsl_open(struct vfio_device *vdev)
 	int ret;
 
 	ret = READ_ONCE(vgpu->gpu->lost) ? -ENODEV : ts_vgpu_open(vgpu->core);
+	trace_turnstile_vgpu_open(dev_name(vdev->dev), ret);
 	if (ret) {
 		dev_err(vdev->dev, "cannot be opened: error %pe\n", ERR_PTR(ret));
 		return ret;
@@ -40,6 +41,7 @@ static void tsl_close(struct vfio_device *vdev)
 	mutex_unlock(&vgpu->bench_lock);
 	tsl_irq_release(vgpu);
 	ts_vgpu_close(vgpu->core);
+	trace_turnstile_vgpu_close(dev_name(vdev->dev));
 	cancel_work_sync(&vgpu->work);
 	WRITE_ONCE(vgpu->mapping, NULL);
 	pinned = atomic_long_read(&vgpu->pages_pinned);

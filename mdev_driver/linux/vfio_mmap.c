@@ -68,6 +68,29 @@ static vm_fault_t tsl_insert_pages(struct vm_fault *vmf, unsigned int order)
 	return ret;
 }
 
+static bool tsl_is_blocked(struct ts_host_vgpu *vgpu, const struct vm_fault *vmf)
+{
+	u32 index;
+	u64 offset;
+
+	return READ_ONCE(vgpu->clearing) &&
+	       tsl_region_of(vgpu, (u64)vmf->pgoff << PAGE_SHIFT, &index, &offset) &&
+	       index == VFIO_PCI_BAR1_REGION_INDEX;
+}
+
+/* Takes map_lock for reading, with VRAM cleared. false: without it, the process is being killed. */
+static bool tsl_lock_map(struct ts_host_vgpu *vgpu, const struct vm_fault *vmf)
+{
+	down_read(&vgpu->map_lock);
+	while (tsl_is_blocked(vgpu, vmf)) {
+		up_read(&vgpu->map_lock);
+		if (wait_event_killable(vgpu->cleared, !smp_load_acquire(&vgpu->clearing)))
+			return false;
+		down_read(&vgpu->map_lock);
+	}
+	return true;
+}
+
 /*
  * One fault makes 2 MiB of entries where it can: it comes from a guest, where it is a nested fault
  * and dear.
@@ -77,7 +100,8 @@ static vm_fault_t tsl_fault(struct vm_fault *vmf)
 	struct ts_host_vgpu *vgpu = vmf->vma->vm_private_data;
 	vm_fault_t ret = VM_FAULT_SIGBUS;
 
-	down_read(&vgpu->map_lock);
+	if (!tsl_lock_map(vgpu, vmf))
+		return VM_FAULT_NOPAGE;
 	if (!vgpu->revoked) {
 		ret = tsl_insert_pages(vmf, PMD_SHIFT - PAGE_SHIFT);
 		if (ret == VM_FAULT_FALLBACK)
@@ -98,7 +122,8 @@ static vm_fault_t tsl_huge_fault(struct vm_fault *vmf, unsigned int order)
 
 	if (order != PMD_SHIFT - PAGE_SHIFT)
 		return VM_FAULT_FALLBACK;
-	down_read(&vgpu->map_lock);
+	if (!tsl_lock_map(vgpu, vmf))
+		return VM_FAULT_NOPAGE;
 	if (!vgpu->revoked && !tsl_fault_block(vmf, order, &address, &pfn) &&
 	    IS_ALIGNED(pfn, PTRS_PER_PMD))
 		ret = tsl_insert_pfn_pmd(vmf, pfn, vmf->flags & FAULT_FLAG_WRITE);
@@ -139,6 +164,19 @@ int tsl_mmap(struct vfio_device *vdev, struct vm_area_struct *vma)
 void tsl_mmap_init(struct ts_host_vgpu *vgpu)
 {
 	init_rwsem(&vgpu->map_lock);
+}
+
+void tsl_mmap_block_vram(struct ts_host_vgpu *vgpu)
+{
+	struct address_space *mapping;
+
+	down_write(&vgpu->map_lock);
+	vgpu->clearing = true;
+	up_write(&vgpu->map_lock);
+	mapping = READ_ONCE(vgpu->mapping);
+	if (mapping)
+		unmap_mapping_range(mapping, tsl_region_offset(vgpu, VFIO_PCI_BAR1_REGION_INDEX),
+				    BIT_ULL(TSL_REGION_SHIFT), 1);
 }
 
 void tsl_mmap_revoke(struct ts_host_vgpu *vgpu)

@@ -46,7 +46,10 @@ class NoHardware final : public turnstile::RunlistHost {
   turnstile::SchedAccount* account(base::RunlistId, base::FunctionId f) override {
     return &accounts_[f.value()];
   }
-  turnstile::SliceLog& slice_log(base::RunlistId r) override { return logs_[r.value()]; }
+  void SliceEnded(base::RunlistId r, const ts_slice& slice) override {
+    logs_[r.value()].Add(slice);
+  }
+  void Preempted(base::RunlistId, base::FunctionId, base::FunctionId) override {}
 
   // To the end of the slice; whoever has the turn has run all but the context switch.
   void NextSliceEnd() {

@@ -19,6 +19,11 @@ ts_host_gpu* current = nullptr;
 
 using Guard = std::lock_guard<std::recursive_mutex>;
 
+void Count(ts_host_gpu* gpu, const char* event, const ts_host_vgpu* vgpu) {
+  const Guard guard(gpu->lock);
+  ++gpu->traced[{event, vgpu}];
+}
+
 }  // namespace
 
 ts_host_gpu::ts_host_gpu(uint64_t size)
@@ -146,8 +151,13 @@ void ts_host_vram_read(ts_host_gpu* gpu, uint64_t offset, void* buffer, size_t l
 void ts_host_vram_write(ts_host_gpu* gpu, uint64_t offset, const void* buffer, size_t length) {
   std::memcpy(gpu->vram() + offset, buffer, length);
 }
-void ts_host_vram_clear(ts_host_gpu* gpu, uint64_t offset, uint64_t length) {
-  std::memset(gpu->vram() + offset, 0, length);
+void ts_host_vram_clear_start(ts_host_vgpu* vgpu, uint64_t offset, uint64_t length) {
+  vgpu->clear_offset = offset;
+  vgpu->clear_length = length;
+  if (!vgpu->clears_later) ts_host_vram_clear_wait(vgpu);
+}
+void ts_host_vram_clear_wait(ts_host_vgpu* vgpu) {
+  std::memset(vgpu->gpu.vram() + vgpu->clear_offset, 0, std::exchange(vgpu->clear_length, 0));
 }
 
 uint32_t ts_host_pin(ts_host_vgpu* vgpu, uint64_t gpa, uint32_t count, uint64_t* dma) {
@@ -214,6 +224,30 @@ void ts_host_arm_timer(ts_host_gpu* gpu, uint64_t delay_ns) {
   gpu->timer_ns = delay_ns;
   gpu->timer_due = delay_ns == 0 ? 0 : gpu->now_ns + delay_ns;
 }
+
+void ts_host_trace_slice(ts_host_gpu* gpu, ts_host_vgpu*, uint32_t runlist, const ts_slice* slice) {
+  if (gpu->on_slice) gpu->on_slice(runlist, *slice);
+}
+void ts_host_trace_preempt(ts_host_gpu* gpu, ts_host_vgpu* vgpu, uint32_t, uint32_t, uint32_t) {
+  Count(gpu, "preempt", vgpu);
+}
+void ts_host_trace_switch(ts_host_gpu* gpu, ts_host_vgpu* vgpu, uint32_t, uint32_t, uint32_t,
+                          uint32_t) {
+  Count(gpu, "switch", vgpu);
+}
+void ts_host_trace_wake(ts_host_gpu* gpu, ts_host_vgpu* vgpu, uint32_t, bool doorbell) {
+  Count(gpu, doorbell ? "wake" : "wake by trap", vgpu);
+}
+void ts_host_trace_ctxsw_timeout(ts_host_gpu* gpu, ts_host_vgpu* vgpu, uint32_t, uint32_t) {
+  Count(gpu, "ctxsw_timeout", vgpu);
+}
+void ts_host_trace_shadow_update(ts_host_vgpu* vgpu, uint64_t, bool) {
+  Count(&vgpu->gpu, "shadow_update", vgpu);
+}
+void ts_host_trace_fault(ts_host_vgpu* vgpu, uint32_t, uint32_t, uint32_t, uint64_t) {
+  Count(&vgpu->gpu, "fault", vgpu);
+}
+void ts_host_trace_reset(ts_host_vgpu* vgpu) { Count(&vgpu->gpu, "reset", vgpu); }
 
 void ts_host_log(ts_host_gpu* gpu, ts_host_vgpu*, ts_log_level, bool, const char* line) {
   if (gpu == nullptr) return;

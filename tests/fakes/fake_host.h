@@ -50,6 +50,9 @@ struct ts_host_gpu {
   std::function<void(uint32_t offset, uint32_t value)> on_write;
   std::map<uint64_t, std::vector<uint8_t>> dma;  // by DMA address
   std::vector<std::string> log;
+  // How often an event was traced, by name and vGPU (null: nobody's).
+  std::map<std::pair<std::string, const ts_host_vgpu*>, uint64_t> traced;
+  std::function<void(uint32_t runlist, const ts_slice& slice)> on_slice;
   std::set<ts_host_vgpu*> vgpus;
   std::set<ts_host_vgpu*> queued;
   bool gpu_work_queued = false;
@@ -96,6 +99,10 @@ struct ts_host_vgpu {
   std::vector<std::pair<uint64_t, uint32_t>> unpin_calls;
   std::function<void()> on_unpin;
   uint64_t max_pinned = UINT64_MAX;  // then pages cannot be pinned
+  // Clearing of VRAM that goes on; with `clears_later` until somebody waits for it.
+  uint64_t clear_offset = 0;
+  uint64_t clear_length = 0;
+  bool clears_later = false;
   uint32_t msix = 0;
   uint32_t msix_count = 0;
   uint32_t msi_count = 0;

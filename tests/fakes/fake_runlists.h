@@ -21,7 +21,6 @@ class FakeRunlists final : public turnstile::RunlistHost {
 
   // Functions 1 .. count, none has a list yet.
   FakeRunlists(const std::string& policy, uint32_t count) : states_(count + 1) {
-    for (turnstile::SliceLog& log : logs_) (void)log.Init();
     policy_ = std::move(*turnstile::MakePolicy(policy.c_str(), *this)).release();
     policy_->Start();
   }
@@ -130,7 +129,8 @@ class FakeRunlists final : public turnstile::RunlistHost {
   turnstile::SchedAccount* account(base::RunlistId, base::FunctionId f) override {
     return &states_[f.value()].account;
   }
-  turnstile::SliceLog& slice_log(base::RunlistId r) override { return logs_[r.value()]; }
+  void SliceEnded(base::RunlistId, const ts_slice&) override {}
+  void Preempted(base::RunlistId, base::FunctionId, base::FunctionId) override {}
 
  private:
   static constexpr uint64_t kNever = ~uint64_t{0};
@@ -167,7 +167,6 @@ class FakeRunlists final : public turnstile::RunlistHost {
   turnstile::Policy* policy_ = nullptr;
   turnstile::SchedParams params_;
   std::vector<Function> states_;
-  turnstile::SliceLog logs_[3];
   uint64_t now_ = 1'000'000'000;
   uint64_t timer_ = kNever;
   uint64_t late_ns_ = 0;

@@ -131,6 +131,18 @@ def fault_in_one_guest_is_reported_there_and_leaves_the_other_alone():
         expect_verified(finish(fine))
 
 
+def expect_interface_holds(text):
+    """No check of ts104-uapi-test failed, and there were many."""
+    match = re.search(r"^uapi_test: (\d+) passed, 0 failed$", text, re.M)
+    expect(match and int(match[1]) > 100, text[-3000:])
+
+
+@test("vgpu")
+def interface_of_the_guest_driver_holds_on_a_vgpu():
+    with Vgpu() as one:
+        expect_interface_holds(run_guest("STRESS_SECONDS=4 ts104-uapi-test", one.devices))
+
+
 # The same driver on the GPU itself.
 
 
@@ -140,6 +152,7 @@ def guest_driver_runs_on_the_bare_gpu():
     run(f"insmod {GUEST_MODULE}")
     try:
         expect_verified(run("ts104-run --json all", timeout=240))
+        expect_interface_holds(run("STRESS_SECONDS=4 ts104-uapi-test", timeout=240))
     finally:
         run("rmmod ts104")
 

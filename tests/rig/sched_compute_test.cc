@@ -157,6 +157,11 @@ TEST_F(SchedComputeTest, ContextThatWillNotLeaveIsTornDown) {
     EXPECT_LE(gpu_.now_ns - begin, 60 * kMs) << policy;
     EXPECT_TRUE(bad.Faulted()) << policy;
     EXPECT_NEAR(static_cast<double>(bad.Figures().overshoot_ns), 50e6, 3e6) << policy;
+    uint64_t traced = 0;
+    for (const auto& [event, count] : gpu_.traced) {
+      if (event.first == "ctxsw_timeout" && event.second != nullptr) traced += count;
+    }
+    EXPECT_GT(traced, 0u) << policy;
     const uint64_t again = gpu_.now_ns;
     EXPECT_TRUE(good.Add()) << policy;
     EXPECT_LE(gpu_.now_ns - again, 10 * kMs) << policy;

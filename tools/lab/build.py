@@ -34,7 +34,7 @@ REPO = pathlib.Path(__file__).resolve().parents[2]
 _COMPILED = re.compile(
     r"^(common|mdev_driver|guest_driver|qemu_device|tools/kbuild|tests)/|^(tools/)?meson"
 )
-_NOT_COMPILED = re.compile(r"^tests/(boot|guest|libvirt)/|\.md$|\.ya?ml$")
+_NOT_COMPILED = re.compile(r"^tests/(boot|guest|libvirt|sched)/|\.md$|\.ya?ml$")
 
 # ts104.ko needs DRM interfaces that 6.1 does not have.
 MODULE_SERIES = ("6.1", "6.12", "newest")

@@ -8,6 +8,7 @@
   module  the kernel modules for three kernels, and what is in them
   boot    L1 on both kernels: driver, types, capacity, errors, a GPU program through VFIO
   guest   L2 guests with vGPUs, a bare GPU and a passed-through one
+  sched   shares of three L2 guests that idle, reboot and are killed
   libvirt a full host: libvirtd and mdevctl, domains with vGPUs, capacity, a reboot of the host
 """
 
@@ -27,7 +28,7 @@ from errors import LabError
 
 ORDER = ("style", "unit", "rig", "thread", "module", "boot", "guest")
 # Run when they are named.
-NAMES = (*ORDER, "libvirt")
+NAMES = (*ORDER, "sched", "libvirt")
 
 _TESTS = build.REPO / "tests"
 
@@ -71,6 +72,7 @@ class Runner:
             "module": self._module,
             "boot": self._boot,
             "guest": lambda: self._in_l1("guest", "6.12", _TESTS / "guest/guest_test.py"),
+            "sched": lambda: self._in_l1("sched", "6.12", _TESTS / "sched/sched_test.py"),
             "libvirt": self._libvirt,
         }
         for name in NAMES:

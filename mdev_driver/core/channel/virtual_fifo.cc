@@ -271,6 +271,8 @@ void VirtualFifo::WriteRunlist(uint32_t runlist, uint32_t word, uint32_t value) 
 
 void VirtualFifo::Submit(uint32_t runlist) {
   ++context_.figures.submissions;
+  // Programs may use VRAM from here on.
+  ts_host_vram_clear_wait(context_.host);
   SoftwareRunlist list;
   if (ParseList(runlist, &list) != Status::kOk) {
     sched_error_ = fifo::SchedError::kCodeBadTsg;

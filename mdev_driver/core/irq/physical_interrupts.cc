@@ -123,6 +123,7 @@ void PhysicalGpu::HandleInterruptThread() {
     if (!Notify(host_.Read32(Notify::Offset(function))).Test<Notify::Pending>()) continue;
     host_.Write32(Notify::Offset(function), Notify::Pending::kMask);
     armed_doorbells_ &= ~(uint64_t{1} << function);
+    ts_host_trace_wake(host_.handle(), HostVgpu(function), function, true);
     policy_->Doorbell(base::FunctionId(function));
   }
 }
@@ -244,7 +245,10 @@ void PhysicalGpu::ServiceCtxswTimeouts() {
   for (uint32_t engine = 0; engine < kNumEngines; ++engine) {
     if ((engines >> engine & 1) == 0) continue;
     const Info info(host_.Read32(Info::Offset(engine)));
-    FunctionState* state = OwnerOfChannel(info.Get<Info::PrevTsgid>());  // TSGIDs split alike
+    const uint32_t tsgid = info.Get<Info::PrevTsgid>();
+    FunctionState* state = OwnerOfChannel(tsgid);  // TSGIDs split alike
+    ts_host_trace_ctxsw_timeout(host_.handle(), state != nullptr ? state->client->host() : nullptr,
+                                engine, tsgid);
     if (state == nullptr) continue;
     state->events.ctxsw_timeouts |= 1u << engine;
     state->events.ctxsw_info[engine] = info.raw();

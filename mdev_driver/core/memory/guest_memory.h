@@ -25,7 +25,8 @@ struct GuestAddress {
 inline constexpr uint64_t kSystemAddressLimit = uint64_t{1} << 47;
 
 // Reads and writes by copy, so that what was read cannot change any more while it is judged.
-// Process context. Any thread; system memory only between open and close.
+// Process context. Any thread; system memory only between open and close. VRAM that is still being
+// cleared is waited for.
 class GuestMemory {
  public:
   GuestMemory(HostGpu gpu, ts_host_vgpu* vgpu, const Partition& partition)
@@ -39,6 +40,7 @@ class GuestMemory {
                                                                        : Status::kOk;
     }
     if (!base::RangeFits(from.value, length, partition_.vram_bytes)) return Status::kFault;
+    ts_host_vram_clear_wait(vgpu_);
     gpu_.VramRead(partition_.vram + from.value, buffer, length);
     return Status::kOk;
   }
@@ -49,6 +51,7 @@ class GuestMemory {
                                                                       : Status::kOk;
     }
     if (!base::RangeFits(to.value, length, partition_.vram_bytes)) return Status::kFault;
+    ts_host_vram_clear_wait(vgpu_);
     gpu_.VramWrite(partition_.vram + to.value, buffer, length);
     return Status::kOk;
   }

@@ -145,12 +145,14 @@ bool VirtualMmu::RunSlice(int64_t units) {
   WaitUntilUnmapIsOver();
   SyncBudget budget{units};
   bool more = false;
+  const uint64_t before = shadow_->ptes_translated();
   shadow_->ForEachSpace([&](ShadowSpace& space) { more = !space.Continue(budget) || more; });
   if (!more) {
     shadow_->Flush();
     busy_ = false;
     ReportLimit();
   }
+  ts_host_trace_shadow_update(context_.host, shadow_->ptes_translated() - before, more);
   return more;
 }
 

@@ -7,26 +7,18 @@
 #include <cstdint>
 
 #include "base/vector.h"
+#include "core/host_abi.h"
 
 namespace turnstile {
 
 // Monotonic, nanoseconds of the GPU's clock where not said otherwise.
 struct SchedAccount {
-  uint64_t run_ns = 0;   // FUNCTION_TIME when the last slice ended
+  uint64_t run_ns = 0;   // when the last slice ended
   uint64_t wait_ns = 0;  // had work and was not on the hardware; host's clock
   uint64_t longest_wait_ns = 0;
   uint64_t slices = 0;
   uint64_t preemptions = 0;   // slices that ended with work left
   uint64_t overshoot_ns = 0;  // on the engine after its slice had ended
-};
-
-// One slice that has ended.
-struct SliceRecord {
-  uint64_t timestamp_ns = 0;  // its end, host's clock
-  uint64_t run_ns = 0;
-  uint64_t target_ns = 0;
-  uint64_t preemptions = 0;  // of this function so far
-  uint32_t function = 0;     // the software list; 0: a slice that belongs to nobody
 };
 
 // The last 200 slices of a runlist.
@@ -36,18 +28,16 @@ class SliceLog {
 
   // kNoMemory.
   base::Status Init() {
-    TS_TRY(records_, base::DynArray<SliceRecord>::Create(kEntries));
+    TS_TRY(records_, base::DynArray<ts_slice>::Create(kEntries));
     return base::Status::kOk;
   }
-  void Add(const SliceRecord& record) { records_[total_++ % kEntries] = record; }
+  void Add(const ts_slice& slice) { records_[total_++ % kEntries] = slice; }
   size_t size() const { return total_ < kEntries ? static_cast<size_t>(total_) : kEntries; }
   // 0: the oldest that is kept.
-  const SliceRecord& At(size_t index) const {
-    return records_[(total_ - size() + index) % kEntries];
-  }
+  const ts_slice& At(size_t index) const { return records_[(total_ - size() + index) % kEntries]; }
 
  private:
-  base::DynArray<SliceRecord> records_;
+  base::DynArray<ts_slice> records_;
   uint64_t total_ = 0;
 };
 

@@ -132,6 +132,7 @@ void PhysicalGpu::SubmitOne(uint32_t r, uint32_t function, bool refresh) {
   }
   WriteSubmit(r, buffer.address().value(), entries, offset);
   if (refresh) return;
+  ts_host_trace_switch(host_.handle(), HostVgpu(function), r, hardware.function, function, entries);
   hardware.previous_function = hardware.function;
   hardware.function = function;
 }
@@ -153,7 +154,7 @@ base::Nanoseconds PhysicalGpu::RunTime(base::RunlistId runlist, base::FunctionId
     time = FunctionTime(function, r);
   }
   state->run_time_read_at[r] = now;
-  return base::Nanoseconds(time);
+  return base::Nanoseconds(time - state->run_time_base[r]);
 }
 
 RunlistState PhysicalGpu::State(base::RunlistId runlist) {
@@ -205,13 +206,21 @@ uint32_t PhysicalGpu::units(base::FunctionId function) const {
 
 SchedAccount* PhysicalGpu::account(base::RunlistId runlist, base::FunctionId function) {
   mutex_.AssertHeld();
-  FunctionState* state = functions_[function.value()].get();
-  return state == nullptr ? nullptr : &state->accounts[runlist.value()];
+  if (functions_[function.value()].get() == nullptr) return nullptr;
+  return &accounts_[function.value()][runlist.value()];
 }
 
-SliceLog& PhysicalGpu::slice_log(base::RunlistId runlist) {
+void PhysicalGpu::SliceEnded(base::RunlistId runlist, const ts_slice& slice) {
   mutex_.AssertHeld();
-  return runlists_[runlist.value()].slices;
+  runlists_[runlist.value()].slices.Add(slice);
+  ts_host_trace_slice(host_.handle(), HostVgpu(slice.function), runlist.value(), &slice);
+}
+
+void PhysicalGpu::Preempted(base::RunlistId runlist, base::FunctionId function,
+                            base::FunctionId next) {
+  mutex_.AssertHeld();
+  ts_host_trace_preempt(host_.handle(), HostVgpu(function.value()), runlist.value(),
+                        function.value(), next.value());
 }
 
 void PhysicalGpu::SetCtxswTimeout(uint32_t ms) {
@@ -253,14 +262,15 @@ uint32_t PhysicalGpu::GetVgpuSchedParam(base::FunctionId function, uint32_t para
 
 SchedAccount PhysicalGpu::GetAccount(base::FunctionId function, uint32_t runlist) {
   base::MutexGuard guard(mutex_);
-  FunctionState* state = functions_[function.value()].get();
-  if (state == nullptr || runlist >= kNumRunlists) return SchedAccount();
-  SchedAccount account = state->accounts[runlist];
-  account.run_ns = RunTime(base::RunlistId(runlist), function).value();
+  if (runlist >= kNumRunlists) return SchedAccount();
+  SchedAccount account = accounts_[function.value()][runlist];
+  if (functions_[function.value()].get() != nullptr) {
+    account.run_ns = RunTime(base::RunlistId(runlist), function).value();
+  }
   return account;
 }
 
-uint32_t PhysicalGpu::GetSlices(uint32_t runlist, SliceRecord* out, uint32_t count) {
+uint32_t PhysicalGpu::GetSlices(uint32_t runlist, ts_slice* out, uint32_t count) {
   if (runlist >= kNumRunlists) return 0;
   base::MutexGuard guard(mutex_);
   const SliceLog& log = runlists_[runlist].slices;

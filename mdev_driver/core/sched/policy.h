@@ -50,7 +50,7 @@ class RunlistHost {
   virtual void Switch(base::RunlistId runlist, base::FunctionId function) = 0;
   // The list of the function that is on the hardware has changed. Completes its submit.
   virtual void Refresh(base::RunlistId runlist, base::FunctionId function) = 0;
-  // FUNCTION_TIME; one register access if asked at least every 4 s.
+  // What the function ran in all; one register access if asked at least every 4 s.
   virtual base::Nanoseconds RunTime(base::RunlistId runlist, base::FunctionId function) = 0;
   // Of the list that is on the hardware. One register access.
   virtual RunlistState State(base::RunlistId runlist) = 0;
@@ -67,7 +67,11 @@ class RunlistHost {
   virtual uint32_t units(base::FunctionId function) const = 0;
   // Null: there is no such function any more.
   virtual SchedAccount* account(base::RunlistId runlist, base::FunctionId function) = 0;
-  virtual SliceLog& slice_log(base::RunlistId runlist) = 0;
+  // A slice has ended; to be remembered.
+  virtual void SliceEnded(base::RunlistId runlist, const ts_slice& slice) = 0;
+  // It ended although the function has work left, since it is the turn of `next`.
+  virtual void Preempted(base::RunlistId runlist, base::FunctionId function,
+                         base::FunctionId next) = 0;
 };
 
 // Decides which lists are on the hardware. All calls with the GPU's mutex held, process context.

@@ -84,7 +84,11 @@ void TimeShare::Join(Lane& lane, uint32_t f, uint64_t now) {
 
 void TimeShare::Leave(Lane& lane, uint32_t f, uint64_t now) {
   Tenant& tenant = lane.tenants[f];
-  if (lane.occupied && lane.current == f) Vacate(lane, now);
+  Settle(lane, now);  // it may also be the one that is still leaving
+  if (lane.occupied && lane.current == f) {
+    RecordTurn(lane, false, kNobody, now);
+    Vacate(lane, now);
+  }
   if (lane.previous == f) lane.previous = kNobody;
   Dequeue(lane, f);
   tenant.present = false;
@@ -249,13 +253,30 @@ bool TimeShare::EndTurn(Lane& lane) {
       host_.ArmDoorbell(base::FunctionId(f));
       busy = tenant.ready = host_.HasWork(Id(lane), base::FunctionId(f));
     }
-    SchedAccount* account = host_.account(Id(lane), base::FunctionId(f));
-    if (account != nullptr) {
-      ++account->slices;
-      account->run_ns = tenant.run;
-    }
   }
   return busy;
+}
+
+// The turn of the current function, which has ended, goes to its account and to the log.
+void TimeShare::RecordTurn(Lane& lane, bool busy, uint32_t next, uint64_t now) {
+  const uint32_t f = lane.current;
+  ts_slice slice = {};
+  slice.start_ns = lane.turn_begin;
+  slice.timestamp_ns = now;
+  slice.run_ns = lane.turn_run;
+  slice.target_ns = lane.target;
+  slice.function = f;
+  SchedAccount* account = host_.account(Id(lane), base::FunctionId(f));
+  if (f != kNobody && account != nullptr) {
+    const bool preempted = busy && next != f;
+    ++account->slices;
+    account->run_ns = slice.total_run_ns = lane.tenants[f].run;
+    if (preempted) ++account->preemptions;
+    slice.preemptions = account->preemptions;
+    slice.overshoot_ns = account->overshoot_ns;
+    if (preempted) host_.Preempted(Id(lane), base::FunctionId(f), base::FunctionId(next));
+  }
+  host_.SliceEnded(Id(lane), slice);
 }
 
 // Who is next, the current function included if it wants another turn; nobody waits: nothing.
@@ -283,24 +304,12 @@ void TimeShare::NextTurn(Lane& lane, uint64_t now) {
   const bool was_occupied = lane.occupied;
   const bool busy = was_occupied && EndTurn(lane);
   lane.known_idle = false;
-  SliceRecord record;
-  record.timestamp_ns = now;
-  record.run_ns = lane.turn_run;
-  record.target_ns = lane.target;
-  record.function = old;
   lane.preempt_at = kNever;
   const std::optional<uint32_t> next = Choose(lane, now);
   const bool found = next.has_value();
   if (was_occupied) {
-    SchedAccount* account = host_.account(Id(lane), base::FunctionId(old));
-    if (old != kNobody && account != nullptr) {
-      if (busy && next != old) {
-        ++account->preemptions;
-        lane.tenants[old].waiting_since = now;
-      }
-      record.preemptions = account->preemptions;
-    }
-    host_.slice_log(Id(lane)).Add(record);
+    RecordTurn(lane, busy, next.value_or(kNobody), now);
+    if (old != kNobody && busy && next != old) lane.tenants[old].waiting_since = now;
   }
   if (found) {
     const uint64_t idle_since = lane.idle_since;
@@ -328,7 +337,7 @@ void TimeShare::BeginTurn(Lane& lane, uint32_t f, uint64_t now) {
   }
   lane.occupied = true;
   lane.current = f;
-  lane.marked_at = now;
+  lane.turn_begin = lane.marked_at = now;
   lane.turn_used = lane.turn_run = 0;
   lane.idle_since = 0;
   lane.vnow = Max(lane.vnow, tenant.vtime);

@@ -62,7 +62,8 @@ class TimeShare : public Policy {
     uint32_t current = kNobody;
     bool occupied = false;        // current has a turn (kNobody can)
     uint32_t previous = kNobody;  // may still be leaving
-    uint64_t turn_start = 0;
+    uint64_t turn_begin = 0;      // when it was given
+    uint64_t turn_start = 0;      // from when its length counts
     uint64_t turn_used = 0;
     uint64_t turn_run = 0;
     uint64_t target = 0;
@@ -108,6 +109,7 @@ class TimeShare : public Policy {
   void Dequeue(Lane& lane, uint32_t function);
   void Settle(Lane& lane, uint64_t now);
   bool EndTurn(Lane& lane);
+  void RecordTurn(Lane& lane, bool busy, uint32_t next, uint64_t now);
   std::optional<uint32_t> Choose(Lane& lane, uint64_t now);
   void NextTurn(Lane& lane, uint64_t now);
   void BeginTurn(Lane& lane, uint32_t function, uint64_t now);

@@ -284,4 +284,36 @@ TEST_F(CoreAbiTest, PoliciesHaveNames) {
   EXPECT_EQ(ts_gpu_set_policy(gpu_.core, "best"), -EINVAL);
 }
 
+// FLR must be over in 100 ms, however large the partition is.
+TEST_F(CoreAbiTest, ResetReturnsBeforeVramIsClearedAndNobodySeesWhatWasThere) {
+  guest_.clears_later = true;
+  Open(kV4);
+  for (const uint32_t toucher : {0u, 1u, 2u}) {
+    Write(0x5000, 0x5ec4e7, TS_REGION_BAR1);
+    ASSERT_EQ(ts_vgpu_reset(vgpu_), 0);
+    EXPECT_EQ(guest_.clear_length, 16 * kMiB);
+    // Registers answer meanwhile.
+    EXPECT_EQ(Read(NV_TS104_VRAM_SIZE), 16u);
+    EXPECT_NE(Read(0, TS_REGION_CONFIG), 0u);
+    EXPECT_EQ(guest_.clear_length, 16 * kMiB);
+    switch (toucher) {
+      case 0: EXPECT_EQ(Read(0x5000, TS_REGION_BAR1), 0u); break;
+      case 1: EXPECT_EQ(Read(NV_FUNC_PRAMIN_BASE + 0x5000), 0u); break;
+      default: Write(NV_PFIFO_RUNLIST_SUBMIT(0), 0); break;
+    }
+    EXPECT_EQ(guest_.clear_length, 0u);
+  }
+  EXPECT_EQ(Read(0x5000, TS_REGION_BAR1), 0u);
+}
+
+TEST_F(CoreAbiTest, CloseWaitsUntilVramIsCleared) {
+  guest_.clears_later = true;
+  Open(kV4);
+  Write(0x5000, 0x5ec4e7, TS_REGION_BAR1);
+  ASSERT_EQ(ts_vgpu_reset(vgpu_), 0);
+  ts_vgpu_close(vgpu_);
+  EXPECT_EQ(guest_.clear_length, 0u);
+  EXPECT_EQ(gpu_.vram()[0x5000], 0u);
+}
+
 }  // namespace

@@ -22,6 +22,7 @@ class Client : public FunctionClient {
  public:
   void LatchInterrupts(uint32_t leaf0_bits) override { latched |= leaf0_bits; }
   void QueueWork() override { ++work; }
+  ts_host_vgpu* host() const override { return nullptr; }
   uint32_t latched = 0;
   int work = 0;
 };
@@ -33,8 +34,8 @@ class PhysicalGpuTest : public testing::Test {
     Reg(NV_TS104_VRAM_SIZE) = 64;
     Reg(NV_TS104_NUM_CHIDS) = 4096;
     gpu_ = *PhysicalGpu::Create(HostGpu(&host_), {64 * kMiB, nullptr, 0});
-    first_ = *gpu_->Reserve(kV4);
-    second_ = *gpu_->Reserve(kV4);
+    first_ = *gpu_->Reserve(kV4, nullptr);
+    second_ = *gpu_->Reserve(kV4, nullptr);
     EXPECT_EQ(gpu_->Attach(first_, first_client_, counter_), base::Status::kOk);
     EXPECT_EQ(gpu_->Attach(second_, second_client_, counter_), base::Status::kOk);
     host_.writes.clear();

@@ -32,12 +32,18 @@ class GuestError(Exception):
 class Guest:
     """One L2 guest: `command` (shell text) runs in it with `files` (path in /guest: local path).
 
-    `devices` are QEMU arguments. Use mdev(uuid) to make those of a mediated device.
+    `devices` are QEMU arguments. Use mdev(uuid) to make those of a mediated device. A guest that
+    `reboots` starts anew on its reboot, command and all; others end then.
     """
 
-    def __init__(self, name, command, devices=(), files=None, memory_mib=512, cpus=1, qemu=()):
+    def __init__(
+        self, name, command, devices=(), files=None, memory_mib=512, cpus=1, qemu=(), reboots=False
+    ):
         self.name = name
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix=f"l2-{name}-"))
+        # What say() writes. Open for reading too: QEMU's end is never alone.
+        os.mkfifo(self.directory / "input")
+        self._input = os.open(self.directory / "input", os.O_RDWR | os.O_CLOEXEC)
         extra = Cpio()
         extra.file("guest/command", command.encode() + b"\n")
         for target, source in (files or {}).items():
@@ -47,10 +53,12 @@ class Guest:
         append = "console=ttyS0 loglevel=5 panic=-1 random.trust_cpu=on tsc=reliable"
         argv = [
             "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none",
-            "-no-reboot", "-name", name, "-machine", "q35", "-accel", "kvm", "-cpu", "host", "-smp", str(cpus),
+            *([] if reboots else ["-no-reboot"]), "-name", name, "-machine", "q35",
+            "-accel", "kvm", "-cpu", "host", "-smp", str(cpus),
             "-m", str(memory_mib), "-kernel", str(_FILES / "vmlinuz"), "-initrd", str(initrd),
             "-append", append, "-serial", f"file:{self.directory}/console",
-            "-serial", f"file:{self.directory}/output", *devices, *qemu,
+            "-chardev", f"file,id=io,path={self.directory}/output,input-path={self.directory}/input",
+            "-serial", "chardev:io", *devices, *qemu,
         ]  # fmt: skip
         self.log = self.directory / "qemu.log"
         self.begin = time.monotonic()
@@ -58,6 +66,10 @@ class Guest:
             self.process = subprocess.Popen(
                 argv, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT
             )
+
+    def say(self, line):
+        """Sends a line to the command, which reads it from /dev/ttyS1."""
+        os.write(self._input, line.encode() + b"\n")
 
     def wait(self, timeout):
         """Waits for the guest to power off; returns (status, output). Raises GuestError."""

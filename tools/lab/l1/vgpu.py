@@ -56,10 +56,39 @@ def counters(uuid):
     return {name: int(value) for name, value in pairs}
 
 
+def sched(uuid):
+    """What the scheduler accounted for a vGPU: for each runlist {name: value}, as debugfs has it."""
+    path = pathlib.Path("/sys/kernel/debug/turnstile") / gpu_address() / uuid / "sched"
+    accounts = []
+    for line in path.read_text().splitlines():
+        pairs = (word.split("=") for word in line.split())
+        accounts.append({name: int(value) for name, value in pairs})
+    return accounts
+
+
+def gpu_dir():
+    """The GPU's attributes in sysfs."""
+    return pathlib.Path("/sys/bus/pci/devices") / gpu_address() / "turnstile"
+
+
+def vgpu_dir(uuid):
+    """A vGPU's attributes in sysfs."""
+    return _DEVICES / uuid / "turnstile"
+
+
+def set_gpu(name, value):
+    """Writes an attribute of the GPU. Raises OSError as the kernel answers."""
+    _write(gpu_dir() / name, str(value))
+
+
+def set_vgpu(uuid, name, value):
+    """Writes an attribute of a vGPU. Raises OSError as the kernel answers."""
+    _write(vgpu_dir(uuid) / name, str(value))
+
+
 def policy():
     """The scheduling policy in force."""
-    path = pathlib.Path("/sys/bus/pci/devices") / gpu_address() / "turnstile/policy"
-    return path.read_text().strip()
+    return (gpu_dir() / "policy").read_text().strip()
 
 
 def expect_errno(name, function, *arguments):
