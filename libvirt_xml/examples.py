@@ -20,13 +20,15 @@ _SECOND = "7a11e000-0000-4000-8000-000000000002"
 _DEVICE = "--parent 0000:00:10.0 --type turnstile-ts104_v4"
 _ATTRIBUTES = "--weight 200 --cap-percent 80 --latency-us 5000"
 
+_APPEND = "console=ttyS0 loglevel=5 panic=-1 random.trust_cpu=on tsc=reliable watchdog_thresh=60"
+
 
 def _domain(name, *options):
     return [
         *["domain", "--name", name, "--memory", "512", "--vcpus", "1"],
         *["--kernel", "/opt/turnstile/l2/vmlinuz"],
         *["--initrd", f"/var/lib/libvirt/images/{name}.initrd"],
-        *["--append", "console=ttyS0 loglevel=5 panic=-1 random.trust_cpu=on tsc=reliable"],
+        *["--append", _APPEND],
         *["--serial", f"/var/log/libvirt/qemu/{name}.console"],
         *["--serial", f"/var/log/libvirt/qemu/{name}.output"],
         *options,

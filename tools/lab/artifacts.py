@@ -13,8 +13,11 @@ _L1_PYTHON = ("l1/l2.py", "l1/vgpu.py", "l1/demo.py", "l1/bench.py", "cpio.py", 
 _DEVICE_DEFAULTS = {"vram": "1G", "addr": "0x10"}
 
 
-def files(lab, product, kernel):
-    """{path in L1: source} for a run on L1 kernel `kernel`; what was not built is left out."""
+def files(lab, product, kernel, installed=False):
+    """{path in L1: source} for a run on L1 kernel `kernel`; what was not built is left out.
+
+    `installed`: a host with systemd that loads the driver by itself.
+    """
     put = {f"/opt/turnstile/lab/{pathlib.Path(name).name}": _HERE / name for name in _L1_PYTHON}
     put["/opt/turnstile/l2/vmlinuz"] = lab.vmlinuz("6.12")
     if product is None:
@@ -26,6 +29,8 @@ def files(lab, product, kernel):
     if product.tree.is_dir():
         for entry in product.tree.iterdir():
             put[f"/opt/turnstile/{entry.name}"] = entry
+    if installed and product.host.is_dir():
+        put |= {f"/{entry.name}": entry for entry in product.host.iterdir()}
     if product.guest_initramfs.exists():
         put["/opt/turnstile/l2/initramfs"] = product.guest_initramfs
     return put

@@ -8,7 +8,7 @@ Inside the tool box every build is mounted at the same place: absolute paths do 
   src/        the sources
   out/        build directories: meson/ plugin/ ko-SERIES/
   product/    modules/SERIES/*.ko  plugin/ts104.so  l2/initramfs
-              tree/ (what goes to /opt/turnstile)
+              tree/ (what goes to /opt/turnstile)  host/ (and to / of a host with systemd)
 """
 
 import contextlib
@@ -62,6 +62,11 @@ class Product:
     def tree(self):
         """The directory that becomes /opt/turnstile."""
         return self.top / "product/tree"
+
+    @property
+    def host(self):
+        """What goes to / of a host with systemd: mdev_driver/dist and the installed module."""
+        return self.top / "product/host"
 
     @property
     def guest_initramfs(self):
@@ -130,6 +135,8 @@ class Builder:
                 print(f"lab: built {name} ({seconds:.0f} s)", file=sys.stderr, flush=True)
             if (done / "guest_driver-6.12").exists() and (done / "programs").exists():
                 self._guest_initramfs()
+            if (done / "mdev_driver-6.12").exists() and (done / "programs").exists():
+                self._host()
         return Product(self._top)
 
     def _module_tasks(self, folder, all_series):
@@ -286,6 +293,31 @@ class Builder:
             product = f"/turnstile/product/modules/{series}/{module.name}"
             self.must(["strip", "--strip-debug", product], f"strip-{module.stem}")
 
+    def _host(self):
+        """As `meson install`, `make modules_install` and `systemctl enable` would leave it."""
+        product = Product(self._top)
+        if product.host.is_dir():
+            return
+        partial = product.host.with_suffix(".partial")
+        cache_module.remove_tree(partial)
+        shutil.copytree(self._top / "out/install/usr", partial / "usr")
+        wants = partial / "etc/systemd/system/multi-user.target.wants"
+        wants.mkdir(parents=True)
+        (wants / _AUTOSTART).symlink_to(f"/usr/lib/systemd/system/{_AUTOSTART}")
+        # depmod of all modules takes minutes in an L1 without KVM.
+        modules = self._lab.modules_dir("6.12")
+        inside = f"/{modules.relative_to(self._lab.toolbox)}"
+        target = partial / "usr/lib/modules" / modules.name
+        (target / "updates").mkdir(parents=True)
+        shutil.copy2(product.module("turnstile", "6.12"), target / "updates/turnstile.ko")
+        (target / "kernel").symlink_to(f"{inside}/kernel")
+        for name in ("modules.order", "modules.builtin", "modules.builtin.modinfo"):
+            shutil.copy2(modules / name, target / name)
+        base = f"/turnstile/product/{partial.name}/usr"
+        self.must(["depmod", "-b", base, modules.name], "depmod")
+        (target / "kernel").unlink()
+        partial.rename(product.host)
+
     def _guest_initramfs(self):
         product = Product(self._top)
         target = product.guest_initramfs
@@ -298,6 +330,8 @@ class Builder:
         )
         target.write_bytes(data)
 
+
+_AUTOSTART = "turnstile-autostart.service"
 
 _PRODUCT_OPTIONS = [
     "--prefix=/opt/turnstile", "--libdir=lib", "-Dbuildtype=release", "-Dtests=false",
@@ -319,6 +353,7 @@ def opened(lab, cache):
             _seed(cache, top)
             shutil.rmtree(top / "done", ignore_errors=True)
             (top / "product/l2/initramfs").unlink(missing_ok=True)
+            cache_module.remove_tree(top / "product/host")
         with cache.lock(top.name):
             _sync(REPO, top / "src", names, prune=("",))
         os.utime(top)

@@ -64,7 +64,9 @@ def _run_l1(arguments, request):
     with build.opened(lab, cache) as builder:
         parts = [p for p in arguments.parts if not (request.bare and p == "driver")]
         product = builder.parts(parts, [request.kernel])
-        request.put = {**artifacts.files(lab, product, request.kernel), **request.put}
+        installed = request.full and not request.bare
+        files = artifacts.files(lab, product, request.kernel, installed)
+        request.put = {**files, **request.put}
         if "plugin" in parts:
             request.plugin = product.plugin
             request.devices += artifacts.device(**dict(_properties(arguments.device)))

@@ -291,7 +291,7 @@ class Runner:
             full=True,
             timeout=4 * 3600 if "--full-counts" in self._options else 3600,
             put={
-                **artifacts.files(lab, product, "6.12"),
+                **artifacts.files(lab, product, "6.12", installed=True),
                 **{f"/lab/tests/{p.name}": p for p in (_TESTS / "libvirt").iterdir()},
                 "/lab/tests/tap.py": _TESTS / "boot/tap.py",
                 "/lab/tests/vfio.py": _TESTS / "boot/vfio.py",

@@ -3,7 +3,8 @@
 """Starts L2 guests in L1 under KVM and collects what they say. Runs inside L1.
 
 As a program: l2.py [--mdev UUID | --device ARGS] [--memory MIB] [--timeout S] -- COMMAND
-prints the guest's output and exits with the command's status.
+prints the guest's output and exits with the command's status. l2.py --pack FILE -- COMMAND starts
+nothing, but writes the initramfs of such a guest, for a domain of libvirt.
 """
 
 import argparse
@@ -44,13 +45,10 @@ class Guest:
         # What say() writes. Open for reading too: QEMU's end is never alone.
         os.mkfifo(self.directory / "input")
         self._input = os.open(self.directory / "input", os.O_RDWR | os.O_CLOEXEC)
-        extra = Cpio()
-        extra.file("guest/command", command.encode() + b"\n")
-        for target, source in (files or {}).items():
-            extra.copy(f"guest/{target}", source)
         initrd = self.directory / "initrd"
-        initrd.write_bytes((_FILES / "initramfs").read_bytes() + extra.finish())
+        initrd.write_bytes(pack(command, files))
         append = "console=ttyS0 loglevel=5 panic=-1 random.trust_cpu=on tsc=reliable"
+        append += " watchdog_thresh=60"
         argv = [
             "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none",
             *([] if reboots else ["-no-reboot"]), "-name", name, "-machine", "q35",
@@ -113,6 +111,15 @@ class Guest:
         return text
 
 
+def pack(command, files=None):
+    """The initramfs of a guest that runs `command`, with `files` as of Guest."""
+    extra = Cpio()
+    extra.file("guest/command", command.encode() + b"\n")
+    for target, source in (files or {}).items():
+        extra.copy(f"guest/{target}", source)
+    return (_FILES / "initramfs").read_bytes() + extra.finish()
+
+
 def mdev(uuid):
     """QEMU arguments that give the guest the mediated device `uuid`."""
     return ["-device", f"vfio-pci,sysfsdev=/sys/bus/mdev/devices/{uuid}"]
@@ -126,6 +133,7 @@ def main():
     parser.add_argument("--memory", type=int, default=512, metavar="MIB")
     parser.add_argument("--cpus", type=int, default=1)
     parser.add_argument("--timeout", type=float, default=180, metavar="S")
+    parser.add_argument("--pack", type=pathlib.Path, metavar="FILE")
     parser.add_argument("command", nargs="+")
     arguments = parser.parse_args()
     devices = mdev(arguments.mdev) if arguments.mdev else []
@@ -133,6 +141,9 @@ def main():
         devices += ["-device", device]
     words = arguments.command
     command = words[0] if len(words) == 1 else shlex.join(words)
+    if arguments.pack:
+        arguments.pack.write_bytes(pack(command))
+        return 0
     guest = Guest("guest", command, devices, memory_mib=arguments.memory, cpus=arguments.cpus)
     try:
         status, output = guest.wait(arguments.timeout)
