@@ -48,7 +48,7 @@ class Guest:
         initrd = self.directory / "initrd"
         initrd.write_bytes(pack(command, files))
         append = "console=ttyS0 loglevel=5 panic=-1 random.trust_cpu=on tsc=reliable"
-        append += " watchdog_thresh=60"
+        append += " watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=120"
         argv = [
             "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none",
             *([] if reboots else ["-no-reboot"]), "-name", name, "-machine", "q35",
