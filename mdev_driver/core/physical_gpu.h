@@ -214,7 +214,7 @@ class PhysicalGpu final : public TlbInvalidator, private RunlistHost {
   base::Nanoseconds RunTime(base::RunlistId runlist, base::FunctionId function) override;
   RunlistState State(base::RunlistId runlist) override;
   void WatchIdle(base::RunlistId runlist, bool on) override;
-  void ArmDoorbell(base::FunctionId function) override;
+  void ArmDoorbell(base::RunlistId runlist, base::FunctionId function) override;
   base::Nanoseconds switch_cost() const override {
     return base::Nanoseconds::FromMicroseconds(info_.ctxsw_us);
   }
@@ -273,10 +273,11 @@ class PhysicalGpu final : public TlbInvalidator, private RunlistHost {
   VgpuSchedParams vgpu_sched_params_[kNumFunctions] TS_GUARDED_BY(mutex_);
   // From Reserve on, whoever uses the function.
   SchedAccount accounts_[kNumFunctions][kNumRunlists] TS_GUARDED_BY(mutex_);
-  bool events_watched_ TS_GUARDED_BY(mutex_) = true;    // RUNLIST_EVENT interrupts
-  uint64_t armed_doorbells_ TS_GUARDED_BY(mutex_) = 0;  // bit f: notify of function f
-  std::atomic<bool> notes_wanted_{false};               // by the policy
-  std::atomic<uint64_t> noted_work_{0};                 // bit f, for PolicyWork
+  bool events_watched_ TS_GUARDED_BY(mutex_) = true;  // RUNLIST_EVENT interrupts
+  // Notify of every function: for which runlists it is armed, 0: it is not.
+  uint8_t armed_doorbells_[kNumFunctions] TS_GUARDED_BY(mutex_) = {};
+  std::atomic<bool> notes_wanted_{false};  // by the policy
+  std::atomic<uint64_t> noted_work_{0};    // bit f, for PolicyWork
   std::atomic<const char*> policy_name_{""};
   std::atomic<bool> timer_due_{false};
   DmaBuffer fault_buffer_ TS_GUARDED_BY(mutex_);

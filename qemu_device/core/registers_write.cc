@@ -245,7 +245,10 @@ void Registers::Doorbell(uint32_t function, uint32_t token) {
   channel.rang = true;
   const uint32_t notify_offset = NV_CTRL_VIRTUAL_DOORBELL_NOTIFY(function);
   const uint32_t notify = state_.Get(notify_offset);
-  if (TS104_GET(NV_CTRL_VIRTUAL_DOORBELL_NOTIFY_ARM, notify) != 0) {
+  const uint32_t runlists = TS104_GET(NV_CTRL_VIRTUAL_DOORBELL_NOTIFY_RUNLISTS, notify);
+  const bool counts =
+      runlists == 0 || channel.runlist == kNoRunlist || (runlists >> channel.runlist & 1) != 0;
+  if (TS104_GET(NV_CTRL_VIRTUAL_DOORBELL_NOTIFY_ARM, notify) != 0 && counts) {
     state_.Set(notify_offset, TS104_FIELD(NV_CTRL_VIRTUAL_DOORBELL_NOTIFY_PENDING));
     state_.RaiseVector(0, NV_CTRL_VECTOR_CPU_DOORBELL);
   }

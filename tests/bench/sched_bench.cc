@@ -36,7 +36,7 @@ class NoHardware final : public turnstile::RunlistHost {
   }
   turnstile::RunlistState State(base::RunlistId) override { return turnstile::RunlistState::kBusy; }
   void WatchIdle(base::RunlistId, bool) override {}
-  void ArmDoorbell(base::FunctionId) override {}
+  void ArmDoorbell(base::RunlistId, base::FunctionId) override {}
   base::Nanoseconds switch_cost() const override { return base::Nanoseconds(125'000); }
   const turnstile::SchedParams& params() const override { return gpu_params_; }
   const turnstile::VgpuSchedParams& vgpu_params(base::FunctionId f) const override {

@@ -118,7 +118,9 @@ class FakeRunlists final : public turnstile::RunlistHost {
   void WatchIdle(base::RunlistId r, bool on) override {
     if (r.value() == 0) watched_ = on;
   }
-  void ArmDoorbell(base::FunctionId f) override { states_[f.value()].armed = true; }
+  void ArmDoorbell(base::RunlistId, base::FunctionId f) override {
+    states_[f.value()].armed = true;
+  }
   base::Nanoseconds switch_cost() const override { return base::Nanoseconds(kSwitchNs); }
   const turnstile::SchedParams& params() const override { return params_; }
   const turnstile::VgpuSchedParams& vgpu_params(base::FunctionId f) const override {

@@ -95,6 +95,26 @@ TEST(SchedTraceTest, EventsAreCountedAsTheAccountCountsThem) {
   EXPECT_EQ((traced[{"reset", busy}]), 0u);
 }
 
+// Idle on one runlist, busy on another: what rings all the time is not waited for.
+TEST(SchedTraceTest, DoorbellsOfABusyRunlistWakeNobody) {
+  SchedRig rig("weighted");
+  Tenant& both = rig.Add({128 * kUs, 4, 0, 0});
+  rig.Add(kSaturated);
+  constexpr uint32_t kIdleRunlist = 2;
+  both.guest().StartChannel(1, kIdleRunlist);
+  rig.Run(20 * kMs);
+  const ts_host_vgpu* host = &both.machine().host();
+  const uint64_t done = both.done();
+  const uint64_t wakes = rig.gpu().traced[{"wake", host}];
+  rig.Run(100 * kMs);
+  EXPECT_GT(both.done() - done, 200u);
+  EXPECT_LE((rig.gpu().traced[{"wake", host}]) - wakes, 2u);
+  // And the first doorbell there is noticed.
+  both.guest().Push(1, kIdleRunlist, RawGuest::Release(RawGuest::kData + 64, 0x1d1e));
+  EXPECT_TRUE(both.guest().WaitVram32(RawGuest::kData + 64, 0x1d1e));
+  EXPECT_GE((rig.gpu().traced[{"wake", host}]) - wakes, 1u);
+}
+
 TEST(SchedTraceTest, AccountIsMonotonicFromCreateToDestroy) {
   SchedRig rig("weighted");
   Tenant& tenant = rig.Add(kSaturated);

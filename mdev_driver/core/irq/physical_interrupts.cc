@@ -119,10 +119,10 @@ void PhysicalGpu::HandleInterruptThread() {
   if ((pending & kDoorbell) == 0) return;
   using Notify = reg::ctrl::VirtualDoorbellNotify;
   for (uint32_t function = 1; function < kNumFunctions; ++function) {
-    if ((armed_doorbells_ >> function & 1) == 0) continue;
+    if (armed_doorbells_[function] == 0) continue;
     if (!Notify(host_.Read32(Notify::Offset(function))).Test<Notify::Pending>()) continue;
     host_.Write32(Notify::Offset(function), Notify::Pending::kMask);
-    armed_doorbells_ &= ~(uint64_t{1} << function);
+    armed_doorbells_[function] = 0;
     ts_host_trace_wake(host_.handle(), HostVgpu(function), function, true);
     policy_->Doorbell(base::FunctionId(function));
   }

@@ -179,11 +179,15 @@ void PhysicalGpu::WatchIdle(base::RunlistId runlist, bool on) {
   }
 }
 
-void PhysicalGpu::ArmDoorbell(base::FunctionId function) {
+// One register for all runlists: what it was armed for stays. It may have rung already, which the
+// register says until the interrupt's thread has seen it.
+void PhysicalGpu::ArmDoorbell(base::RunlistId runlist, base::FunctionId function) {
   mutex_.AssertHeld();
   using Notify = reg::ctrl::VirtualDoorbellNotify;
-  host_.Write32(Notify::Offset(function.value()), Notify::Arm::kMask);
-  armed_doorbells_ |= uint64_t{1} << function.value();
+  uint8_t& armed = armed_doorbells_[function.value()];
+  armed = static_cast<uint8_t>(armed | 1u << runlist.value());
+  host_.Write32(Notify::Offset(function.value()),
+                Notify().Set<Notify::Arm>(1).Set<Notify::Runlists>(armed).raw());
 }
 
 // ---- controls ----

@@ -56,8 +56,9 @@ class RunlistHost {
   virtual RunlistState State(base::RunlistId runlist) = 0;
   // Idle() is called when State() leaves kBusy.
   virtual void WatchIdle(base::RunlistId runlist, bool on) = 0;
-  // Doorbell() is called once at the function's next doorbell. One register access.
-  virtual void ArmDoorbell(base::FunctionId function) = 0;
+  // Doorbell() is called once at the function's next doorbell for one of the runlists for which it
+  // is armed. One register access.
+  virtual void ArmDoorbell(base::RunlistId runlist, base::FunctionId function) = 0;
 
   // Cost of a context switch.
   virtual base::Nanoseconds switch_cost() const = 0;

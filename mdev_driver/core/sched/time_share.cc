@@ -52,7 +52,7 @@ void TimeShare::ListChanged(base::RunlistId runlist, base::FunctionId function) 
     if (lane.occupied && lane.current == f) {
       host_.Refresh(runlist, function);
     } else if (!tenant.ready) {
-      host_.ArmDoorbell(function);
+      host_.ArmDoorbell(runlist, function);
       if (host_.HasWork(runlist, function)) WakeUp(lane, f, now);
     }
   } else if (has) {
@@ -76,7 +76,7 @@ void TimeShare::Join(Lane& lane, uint32_t f, uint64_t now) {
   UpdateWeights(lane);
   if (conserving()) {
     // First armed, then looked: a doorbell in between is seen at least once.
-    host_.ArmDoorbell(base::FunctionId(f));
+    host_.ArmDoorbell(Id(lane), base::FunctionId(f));
     if (!host_.HasWork(Id(lane), base::FunctionId(f))) return;
   }
   WakeUp(lane, f, now);
@@ -160,12 +160,10 @@ void TimeShare::WakeUp(Lane& lane, uint32_t f, uint64_t now) {
 void TimeShare::Doorbell(base::FunctionId function) {
   if (!conserving()) return;
   const uint64_t now = host_.Now().value();
-  bool armed = false;
   for (Lane& lane : lanes_) {
     const Tenant& tenant = lane.tenants[function.value()];
     if (!tenant.present || tenant.ready) continue;
-    if (!armed) host_.ArmDoorbell(function);
-    armed = true;
+    host_.ArmDoorbell(Id(lane), function);
     if (!host_.HasWork(Id(lane), function)) continue;
     WakeUp(lane, function.value(), now);
     Reconsider(lane, now);
@@ -250,7 +248,7 @@ bool TimeShare::EndTurn(Lane& lane) {
     // its claim, and what it is owed.
     if (conserving() && lane.known_idle) {
       // First armed, then looked at its channels: whoever rings after this look is noticed.
-      host_.ArmDoorbell(base::FunctionId(f));
+      host_.ArmDoorbell(Id(lane), base::FunctionId(f));
       busy = tenant.ready = host_.HasWork(Id(lane), base::FunctionId(f));
     }
   }

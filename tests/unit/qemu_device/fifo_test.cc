@@ -145,6 +145,25 @@ TEST(Doorbell, NotifyRaisesVector129Once) {
   EXPECT_EQ(rig.gpu.Leaf(0, 4), 0u);
 }
 
+TEST(Doorbell, NotifyOfOtherRunlistsIsNotRaised) {
+  Rig rig;
+  TestChannel channel(rig.gpu, rig.tables, 5);
+  fakes::Submit(rig.gpu, 1, {{.tsgid = 3, .chids = {5}}});
+  rig.gpu.Advance(1'000'000);
+  rig.gpu.Write(0xb65004, 0x80000fff);  // window 1
+  rig.gpu.Write(0xb65404, 0x501);       // ARM for runlists 0 and 2
+  rig.gpu.WriteBar3(0x10090, 5 | 15 << 16);
+  EXPECT_EQ(rig.gpu.Leaf(0, 4) & 1u << 1, 0u);
+  EXPECT_EQ(rig.gpu.Read(0xb65404), 0x501u);
+  rig.gpu.Write(0xb65404, 0x201);  // and now for runlist 1
+  rig.gpu.WriteBar3(0x10090, 5 | 15 << 16);
+  EXPECT_EQ(rig.gpu.Leaf(0, 4) & 1u << 1, 1u << 1);
+  EXPECT_EQ(rig.gpu.Read(0xb65404), 2u);  // PENDING, nothing armed
+  rig.gpu.Write(0xb65404, 0x503);
+  rig.gpu.WriteBar3(0x10090, 7 | 15 << 16);  // never was on a runlist: may be meant
+  EXPECT_EQ(rig.gpu.Read(0xb65404), 2u);
+}
+
 // Binding.
 
 TEST(Pccsr, BindErrors) {

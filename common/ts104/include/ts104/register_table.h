@@ -156,7 +156,7 @@ inline constexpr hwreg::RegisterInfo kBar0Registers[] = {
     {"NV_PCCSR_CHANNEL", 0x800004, 8, 4096, 0x0, 0x300d02, 0xc00000, 0},
     {"NV_CTRL_MAILBOX_SCRATCH", 0xb60000, 4, 1024, 0x0, 0xffffffff, 0x0, 0},
     {"NV_CTRL_VIRTUAL_CHANNEL_CFG", 0xb65000, 4, 64, 0xfff, 0x8fff0fff, 0x0, 0},
-    {"NV_CTRL_VIRTUAL_DOORBELL_NOTIFY", 0xb65400, 4, 64, 0x0, 0x1, 0x2, 0},
+    {"NV_CTRL_VIRTUAL_DOORBELL_NOTIFY", 0xb65400, 4, 64, 0x0, 0x701, 0x2, 0},
     {"NV_CTRL_VIRTUAL_INTR_LEAF", 0xb66800, 4, 2, 0x0, 0x0, 0xffffffff, 0},
     {"NV_CTRL_VIRTUAL_INTR_LEAF_EN_SET", 0xb66820, 4, 2, 0x0, 0xffffffff, 0x0, 0},
     {"NV_CTRL_VIRTUAL_INTR_LEAF_EN_CLEAR", 0xb66840, 4, 2, 0x0, 0xffffffff, 0x0, 0},

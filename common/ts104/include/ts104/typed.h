@@ -1094,6 +1094,7 @@ struct VirtualDoorbellNotify : hwreg::Reg32<VirtualDoorbellNotify> {
   static constexpr uint32_t Offset(uint32_t i) { return 0xb65400u + i * 4u; }
   using Arm = hwreg::Field<0, 0>;
   using Pending = hwreg::Field<1, 1>;
+  using Runlists = hwreg::Field<10, 8>;
 };
 struct VirtualIntrLeaf : hwreg::Reg32<VirtualIntrLeaf> {
   using hwreg::Reg32<VirtualIntrLeaf>::Reg32;
