@@ -71,8 +71,17 @@ void Compute(VgpuMachine& machine, RawGuest& guest, std::atomic<int>& done) {
     guest.Push(0, kRunlist,
                RawGuest::Copy(kSystemVa, RawGuest::kData, 4096, RawGuest::kData + 0x1000,
                               static_cast<uint32_t>(round)));
-    for (int i = 0; i < 20000 && (machine.TakeInterrupts() & 1) == 0; ++i) machine.Advance(100'000);
+    bool came = false;
+    for (int i = 0; i < 100000 && !came; ++i) {
+      came = (machine.TakeInterrupts() & 1) != 0;
+      if (!came) machine.Advance(100'000);
+    }
     guest.Write(NV_CTRL_LEAF(0), ~0u);
+    // The message comes after the semaphore, and there is one for each copy.
+    const uint32_t semaphore = guest.Vram32(RawGuest::kData + 0x1000);
+    EXPECT_TRUE(came) << "round " << round;
+    EXPECT_EQ(semaphore, static_cast<uint32_t>(round));
+    if (!came) return;
     ++done;
   }
 }

@@ -89,6 +89,7 @@ def _host(arguments):
         bare=arguments.bare,
         full=arguments.full,
         after_reboot=arguments.after_reboot,
+        cpus=arguments.cpus,
         timeout=arguments.timeout,
         put={},
     )
@@ -244,6 +245,13 @@ def _parser():
         default=[],
         metavar="COMMAND",
         help="with --full: reboot L1 when COMMAND is done, and run this one",
+    )
+    sub.add_argument(
+        "--cpus",
+        type=int,
+        default=0,
+        metavar="N",
+        help="of L1 (default: 2 under KVM, 1 under TCG, whose nested guests need it so)",
     )
     sub.add_argument("words", nargs="+", metavar="COMMAND")
 

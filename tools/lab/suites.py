@@ -251,6 +251,7 @@ class Runner:
                 + self._options,
                 kernel=kernel,
                 bare=group.bare,
+                guests=suite != "boot",
                 timeout=900,
                 put={
                     **artifacts.files(self._lab, product, kernel),

@@ -135,6 +135,7 @@ def run(count):
             guests.append(tenant.report())
         except (l2.GuestError, RuntimeError, KeyError, ValueError) as error:
             problems.append(f"{tenant.guest.name}: {type(error).__name__}: {error}")
+            problems.append(f"{tenant.guest.name}: {vgpu.counters(tenant.uuid)}")
         problems += [
             f"{tenant.guest.name}: kernel: {line}" for line in tenant.guest.kernel_faults()
         ]

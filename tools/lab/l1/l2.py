@@ -12,6 +12,7 @@ import os
 import pathlib
 import re
 import shlex
+import socket
 import subprocess
 import sys
 import tempfile
@@ -41,6 +42,7 @@ class Guest:
         self, name, command, devices=(), files=None, memory_mib=512, cpus=1, qemu=(), reboots=False
     ):
         self.name = name
+        self._judged = ""
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix=f"l2-{name}-"))
         # What say() writes. Open for reading too: QEMU's end is never alone.
         os.mkfifo(self.directory / "input")
@@ -48,15 +50,18 @@ class Guest:
         initrd = self.directory / "initrd"
         initrd.write_bytes(pack(command, files))
         append = "console=ttyS0 loglevel=5 panic=-1 random.trust_cpu=on tsc=reliable"
-        append += " watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=120"
+        append += " watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=120 sysrq_always_enabled"
         argv = [
             "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none",
             *([] if reboots else ["-no-reboot"]), "-name", name, "-machine", "q35",
             "-accel", "kvm", "-cpu", "host", "-smp", str(cpus),
             "-m", str(memory_mib), "-kernel", str(_FILES / "vmlinuz"), "-initrd", str(initrd),
-            "-append", append, "-serial", f"file:{self.directory}/console",
+            "-append", append,
+            "-chardev", f"socket,id=console,path={self.directory}/console.sock,server=on,wait=off,"
+            f"logfile={self.directory}/console", "-serial", "chardev:console",
             "-chardev", f"file,id=io,path={self.directory}/output,input-path={self.directory}/input",
-            "-serial", "chardev:io", *devices, *qemu,
+            "-serial", "chardev:io",
+            "-monitor", f"unix:{self.directory}/monitor.sock,server=on,wait=off", *devices, *qemu,
         ]  # fmt: skip
         self.log = self.directory / "qemu.log"
         self.begin = time.monotonic()
@@ -74,9 +79,13 @@ class Guest:
         try:
             self.process.wait(max(timeout - (time.monotonic() - self.begin), 0.1))
         except subprocess.TimeoutExpired:
+            hint = self._hint()
+            # Its answers look like faults in the log, which is judged without them.
+            self._judged = self.console()
+            state = self._state()
             self.process.kill()
             self.process.wait()
-            raise GuestError(f"{self.name}: no end after {timeout} s{self._hint()}") from None
+            raise GuestError(f"{self.name}: no end after {timeout} s{hint}{state}") from None
         output = self.output()
         match = list(_END.finditer(output))
         if not match:
@@ -95,7 +104,35 @@ class Guest:
 
     def kernel_faults(self):
         """Lines of the guest's kernel log that show a fault."""
-        return dmesg.bad_lines(self.console())
+        return dmesg.bad_lines(self._judged or self.console())
+
+    def _state(self):
+        """Where a guest is that does not end: its CPU, its interrupts, its kernel's blocked tasks."""
+        try:
+            text = self._ask("monitor", b"info registers\n") + self._ask("monitor", b"info lapic\n")
+            facts = re.findall(r"(?:RIP|RFL|CPL|HLT)=\S+|\b(?:ISR|IRR)\b.*", text)
+            before = len(self.console())
+            for key in (b"9", b"l", b"w"):
+                self._ask("monitor", b"chardev-send-break console\n")
+                self._ask("console", key)
+            lines = self.console()[before:].replace("\r", "").splitlines()[-60:]
+            return "\nCPU: " + " ".join(facts) + "\nkernel:\n  " + "\n  ".join(lines)
+        except OSError as error:
+            return f"\nQEMU does not answer: {error}"
+
+    def _ask(self, name, text):
+        """Sends `text` to one of QEMU's sockets; returns what comes back within two seconds."""
+        answer = b""
+        with socket.socket(socket.AF_UNIX) as stream:
+            stream.settimeout(2)
+            stream.connect(str(self.directory / f"{name}.sock"))
+            stream.sendall(text)
+            try:
+                while data := stream.recv(65536):
+                    answer += data
+            except TimeoutError:
+                pass
+        return answer.decode(errors="replace")
 
     def _hint(self):
         parts = [
