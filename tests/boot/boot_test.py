@@ -269,7 +269,7 @@ def unknown_policy_parameter_is_refused_at_load():
 # Much VRAM.
 
 
-@test("large", kernels=("6.12",))
+@test("large")
 def reset_of_a_large_vgpu_is_quick_and_its_vram_is_cleared_before_it_is_touched():
     """FLR has 100 ms; 2 GiB take longer to clear. The best of some, since this machine may be busy."""
     size, seconds = 2 << 30, []

@@ -50,6 +50,9 @@ TENANTS = [
 ]
 
 
+_tenants = []
+
+
 class Tenant:
     """A vGPU and the guest on it."""
 
@@ -109,22 +112,15 @@ class Tenant:
             self.guest.process.wait()
 
 
-class Tenants:
-    """Three of them, gone in the end whatever the test did."""
-
-    def __init__(self):
-        self.all = [Tenant(index) for index in range(len(TENANTS))]
-
-    def __enter__(self):
-        return self.all
-
-    def __exit__(self, *_):
-        for tenant in self.all:
-            tenant.end()
-            vgpu.remove(tenant.uuid)
-        vgpu.set_gpu("policy", "best_effort")
-        vgpu.set_gpu("averaging_factor", 33)
-        vgpu.set_gpu("timeslice_us", 0)
+def running_tenants():
+    """All tenants, whose guests compute; what does not run is started. Guests outlive a test."""
+    if not _tenants:
+        _tenants.extend(Tenant(index) for index in range(len(TENANTS)))
+    for tenant in _tenants:
+        if tenant.guest is None or tenant.guest.process.poll() is not None:
+            tenant.start()
+    wait_until_computing(*_tenants)
+    return _tenants
 
 
 def wait_until_computing(*tenants):
@@ -158,17 +154,14 @@ def expect_shares(what, tenants, order, idle=()):
     return accounts
 
 
-def keeps_shares(order, idle_slices):
+def keeps_shares(policy, order, idle_slices):
     """Who goes on keeps its share while one idles, one reboots, one is killed; who is back too.
 
     `idle_slices(idle, busy)`: whether an idle vGPU got as many slices as the policy says.
     """
-    with Tenants() as tenants:
-        one, two, three = tenants
-        for tenant in tenants:
-            tenant.start()
-        wait_until_computing(*tenants)
-
+    one, two, three = tenants = running_tenants()
+    vgpu.set_gpu("policy", policy)
+    try:
         three.idle()
         *_, busy, idle = expect_shares("one idles", [one, two], order, idle=[three])
         expect(idle_slices(idle["slices"], busy["slices"]), f"idle {idle}, busy {busy}")
@@ -185,24 +178,34 @@ def keeps_shares(order, idle_slices):
         killer.join()
         for tenant in tenants:
             expect_equal(tenant.guest.kernel_faults(), [])
+    except BaseException:
+        # Whatever state they are in, the next test boots them anew.
+        for tenant in tenants:
+            tenant.end()
+        raise
+    finally:
+        vgpu.set_gpu("policy", "best_effort")
 
 
 @test("shares")
 def fixed_shares_are_kept_while_guests_idle_reboot_and_are_killed():
-    vgpu.set_gpu("policy", "fixed_share")
     # A slow host ends slices late: what a window begins and ends with should be little.
     vgpu.set_gpu("averaging_factor", 4)
-    # Whose slots are its own, used or not.
-    keeps_shares("units", lambda idle, busy: idle > 0.8 * busy)
+    # The slots of an idle vGPU stay its own.
+    keeps_shares("fixed_share", "units", lambda idle, busy: idle > 0.8 * busy)
 
 
 @test("shares")
 def weights_are_kept_while_guests_idle_reboot_and_are_killed():
-    vgpu.set_gpu("policy", "weighted")
     vgpu.set_gpu("timeslice_us", 8000)
-    # It is not asked again before it has work.
-    keeps_shares("weight", lambda idle, busy: idle <= 1 < busy)
+    # An idle vGPU is not asked again before it has work.
+    keeps_shares("weighted", "weight", lambda idle, busy: idle <= 1 < busy)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    finally:
+        for left in _tenants:
+            left.end()
+            vgpu.remove(left.uuid)
