@@ -58,7 +58,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true")
     write = parser.parse_args().write
-    wrong = [f"{path.name}: not an example" for path in HERE.glob("*.xml") if path.name not in EXAMPLES]
+    strangers = sorted({path.name for path in HERE.glob("*.xml")} - set(EXAMPLES))
+    wrong = [f"{name}: not an example" for name in strangers]
     for name, arguments in EXAMPLES.items():
         path, text = HERE / name, generated(arguments)
         if write:

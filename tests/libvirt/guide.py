@@ -91,7 +91,7 @@ def shown(pattern, output):
 
 
 def follow(path, directory, boot=1):
-    """Follows the part of a guide that is for this boot; returns how many blocks of commands it has."""
+    """Follows the part of a guide that is for this boot; returns how many blocks it ran."""
     shell, output, count, now = Shell(directory), "", 0, 1
     try:
         for line, kind, text in blocks(path):

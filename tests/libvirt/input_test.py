@@ -129,10 +129,22 @@ def _create(xml):
 
 _NODE_DEVICES = [
     Case("XML that is none", _define("<device><"), "StartTag: invalid element name"),
-    Case("no such capability", _define(_device(capability="vgpu")), "Invalid value for attribute 'type' in element 'capability': 'vgpu'"),
+    Case(
+        "no such capability",
+        _define(_device(capability="vgpu")),
+        "Invalid value for attribute 'type' in element 'capability': 'vgpu'",
+    ),
     Case("no parent", _define(_device().replace("pci_0000_00_10_0", "")), "missing parent device"),
-    Case("no such parent", _define(_device(parent="pci_0000_00_11_0")), "invalid parent device 'pci_0000_00_11_0'"),
-    Case("UUID that is none", _define(_device(uuid="7a11e000")), "Invalid uuid '7a11e000' for new mdev device"),
+    Case(
+        "no such parent",
+        _define(_device(parent="pci_0000_00_11_0")),
+        "invalid parent device 'pci_0000_00_11_0'",
+    ),
+    Case(
+        "UUID that is none",
+        _define(_device(uuid="7a11e000")),
+        "Invalid uuid '7a11e000' for new mdev device",
+    ),
     Case(
         "no such type, defined",
         _define(_device("turnstile-ts104_v3")),
@@ -227,7 +239,7 @@ _MDEVCTL = [
     Case("no such parent", _start(parent="0000:00:11.0"), "Unable to find parent device"),
     Case("parent that is no GPU", _start(parent="0000:00:00.0"), "Unable to find parent device"),
     Case("no such type", _start(type_id="ts104_v4"), "Parent … does not support mdev type"),
-    Case("nothing but a UUID", f"mdevctl start --uuid {UUID}", "Device is insufficiently specified"),
+    Case("only a UUID", f"mdevctl start --uuid {UUID}", "Device is insufficiently specified"),
     Case(
         "type, defined",
         f"mdevctl define --uuid {UUID} --parent {GPU} --type turnstile-ts104_v3",
@@ -318,7 +330,8 @@ def input_wrong_values_in_sysfs():
                 _on_vgpu("weight", "99999999999", "ERANGE", 'weight: "99999999999" is no number'),
                 _on_vgpu("weight", "0x10", "EINVAL", 'weight: "0x10" is no number'),
                 _on_vgpu("weight", "-1", "EINVAL", 'weight: "-1" is no number'),
-                _on_vgpu("cap_percent", "101", "ERANGE", "cap_percent 101 is out of range: 1 to 100"),
+                _on_vgpu("cap_percent", "101", "ERANGE",
+                         "cap_percent 101 is out of range: 1 to 100"),
                 _on_vgpu("latency_us", "199", "ERANGE",
                          "latency_us 199 is out of range: 200 to 1000000, or 0"),
                 _on_gpu("policy", "lottery", "EINVAL", 'no policy "lottery"; legal: best_effort'),
@@ -335,8 +348,8 @@ def input_wrong_values_in_sysfs():
 def _domain(devices):
     return (
         "<domain type='kvm'><name>input</name><memory unit='MiB'>128</memory><os>"
-        "<type arch='x86_64' machine='q35'>hvm</type><kernel>/opt/turnstile/l2/vmlinuz</kernel></os>"
-        f"<devices>{devices}<memballoon model='none'/></devices></domain>"
+        "<type arch='x86_64' machine='q35'>hvm</type><kernel>/opt/turnstile/l2/vmlinuz</kernel>"
+        f"</os><devices>{devices}<memballoon model='none'/></devices></domain>"
     )
 
 
@@ -350,8 +363,16 @@ _GRAPHICS = "<graphics type='vnc'/><video><model type='none'/></video>"
 _DEFINED = [
     Case("no UUID", _hostdev(address=""), "Missing 'uuid' attribute"),
     Case("UUID that is none", _hostdev("7a11e000"), "Cannot parse uuid attribute"),
-    Case("no model", _hostdev(attributes=""), "Missing required attribute 'model' in element 'hostdev'"),
-    Case("no such model", _hostdev(attributes="model='vgpu'"), "Invalid value for attribute 'model'"),
+    Case(
+        "no model",
+        _hostdev(attributes=""),
+        "Missing required attribute 'model' in element 'hostdev'",
+    ),
+    Case(
+        "no such model",
+        _hostdev(attributes="model='vgpu'"),
+        "Invalid value for attribute 'model'",
+    ),
     Case("UUID twice", _hostdev() + _hostdev(), "already exists in the domain configuration"),
     Case(
         "address of a disk",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Tests of mdev_driver/dist/turnstile-callout, called as mdevctl calls it, on a sysfs of plain files."""
+"""Tests of mdev_driver/dist/turnstile-callout, called as mdevctl does, on a sysfs of files."""
 
 import json
 import os
@@ -98,7 +98,8 @@ class CalloutTest(unittest.TestCase):
         ranges = re.findall(r'\{"(\w+)", (\d+), (\d+), (\w+)\}', table)
         self.assertEqual(len(ranges), 3)
         for name, least, most, zero in ranges:
-            values = {int(least) - 1: False, int(least): True, int(most): True, int(most) + 1: False}
+            first, last = int(least), int(most)
+            values = {first - 1: False, first: True, last: True, last + 1: False}
             values[0] = zero == "true"
             for value, legal in values.items():
                 status = self.call("pre", "define", [(f"turnstile/{name}", value)]).returncode
