@@ -13,9 +13,11 @@ constexpr size_t kUnlimited = SIZE_MAX;
 
 thread_local size_t allowed_allocations = kUnlimited;
 std::atomic<size_t> live_allocations{0};
+std::atomic<size_t> total_allocations{0};
 
 void* Allocate(size_t size) {
   void* memory = std::malloc(size == 0 ? 1 : size);
+  total_allocations.fetch_add(1, std::memory_order_relaxed);
   if (memory != nullptr) live_allocations.fetch_add(1, std::memory_order_relaxed);
   return memory;
 }
@@ -44,6 +46,7 @@ namespace fakes {
 AllocationLimit::AllocationLimit(size_t allowed) { allowed_allocations = allowed; }
 AllocationLimit::~AllocationLimit() { allowed_allocations = kUnlimited; }
 size_t LiveAllocations() { return live_allocations.load(std::memory_order_relaxed); }
+size_t TotalAllocations() { return total_allocations.load(std::memory_order_relaxed); }
 
 }  // namespace fakes
 

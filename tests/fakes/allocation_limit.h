@@ -23,4 +23,7 @@ class AllocationLimit {
 // means nothing leaked.
 size_t LiveAllocations();
 
+// Blocks that were ever allocated, in the same way. Equal before and after: nothing was allocated.
+size_t TotalAllocations();
+
 }  // namespace fakes

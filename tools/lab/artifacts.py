@@ -7,7 +7,10 @@ _HERE = pathlib.Path(__file__).parent
 _REPO = _HERE.parents[1]
 
 # Python that runs inside L1.
-_L1_PYTHON = ("l1/l2.py", "l1/vgpu.py", "l1/demo.py", "l1/bench.py", "cpio.py", "dmesg.py")
+_L1_PYTHON = (
+    "l1/l2.py", "l1/vgpu.py", "l1/demo.py", "l1/bench.py", "l1/bench_share.py", "cpio.py",
+    "dmesg.py",
+)  # fmt: skip
 
 # The address is the one in libvirt_xml's files.
 _DEVICE_DEFAULTS = {"vram": "1G", "addr": "0x10"}

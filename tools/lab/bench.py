@@ -4,6 +4,7 @@
   micro   the Google Benchmarks of the cores and the interpreter, in the tool box
   native  bare, passed-through and virtual GPU in one run of L1
   pin     pages pinned per second in L1, batched and not
+  share   shares under every policy: the rig's figures, two guests in L1, the time of a decision
 """
 
 import json
@@ -15,13 +16,14 @@ import time
 
 import accel
 import artifacts
+import bench_share
 import build
 import cache as cache_module
 import host
 import setup
 from errors import LabError
 
-ORDER = ("micro", "native", "pin")
+ORDER = ("micro", "native", "pin", "share")
 
 _MICRO_OPTIONS = ["-Dbuildtype=release", "-Dtests=true", "-Dbenchmarks=enabled"]
 
@@ -39,10 +41,14 @@ def run(names, json_path):
         report = {"machine": _machine(lab, cache)}
         if "micro" in names:
             report["micro"] = _micro(builder)
-        in_l1 = [name for name in ("native", "pin") if name in names]
-        if in_l1:
-            status, results = _in_l1(lab, cache, builder, in_l1)
+        wanted = [name for name in ("native", "pin") if name in names]
+        if wanted:
+            status, results = in_l1(lab, cache, builder, wanted, artifacts.device())
             report.update(results)
+        if "share" in names:
+            share_status, results = bench_share.run(lab, cache, builder)
+            report.update(results)
+            status = status or share_status
     text = json.dumps(report, indent=2) + "\n"
     if json_path:
         pathlib.Path(json_path).write_text(text, encoding="utf-8")
@@ -91,19 +97,20 @@ def _micro(builder):
     return results
 
 
-def _in_l1(lab, cache, builder, names):
+def in_l1(lab, cache, builder, names, devices, seconds=5, timeout=900):
+    """Runs l1/bench.py with the benchmarks `names`; returns (status, its report)."""
     product = builder.parts(build.PARTS, ["6.12"])
     with tempfile.TemporaryDirectory() as directory:
         out = pathlib.Path(directory) / "bench.json"
         request = host.Request(
             command="mkdir -p /lab/out && python3 /opt/turnstile/lab/bench.py "
-            f"--out /lab/out/bench.json {' '.join(names)}",
+            f"--seconds {seconds} --out /lab/out/bench.json {' '.join(names)}",
             bare=True,
-            timeout=900,
+            timeout=timeout,
             put=artifacts.files(lab, product, "6.12"),
             get={"/lab/out/bench.json": out},
             plugin=product.plugin,
-            devices=artifacts.device(),
+            devices=devices,
         )
         outcome = host.run(lab, cache, request)
         for line in outcome.kernel_faults:

@@ -82,6 +82,12 @@ struct ts104_endless_loop_args {
   uint64_t counter;
 };
 
+/* spin: every thread goes round an empty loop of two instructions. Any grid. */
+struct ts104_spin_args {
+  uint32_t rounds;
+  uint32_t reserved;
+};
+
 /* wild_store: thread 0 of the grid stores `value` (uint32) at `address`. */
 struct ts104_wild_store_args {
   uint64_t address;

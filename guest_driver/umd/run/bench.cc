@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //
-// Loads for comparing a vGPU with a bare TS104: bound by the GPU, mixed, bound by submission.
+// Loads for comparing a vGPU with a bare TS104: bound by the GPU, mixed, bound by submission; and
+// launches one by one, for comparing schedulers.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <thread>
 
 #include "ts104_programs.h"
 #include "workloads.h"
@@ -110,11 +112,47 @@ void SubmissionBound(Session& session, BenchResult* result) {
       &result->seconds);
 }
 
+// Every launch is waited for; `depth` of them are in flight.
+void Launches(Session& session, BenchResult* result) {
+  using Clock = std::chrono::steady_clock;
+  struct Launched {
+    Event event;
+    Clock::time_point at;
+  };
+  const Options& options = session.options();
+  const Program program = session.Load("spin");
+  const ts104_spin_args args = {options.rounds, 0};
+  const auto start = Clock::now();
+  const auto end = start + std::chrono::duration<double>(options.seconds);
+  std::deque<Launched> launched;
+  const auto finish_one = [&] {
+    session.stream().Wait(launched.front().event, session.timeout_ns());
+    const std::chrono::duration<double, std::micro> us = Clock::now() - launched.front().at;
+    result->latencies_us.push_back(us.count());
+    launched.pop_front();
+  };
+  while (Clock::now() < end) {
+    while (launched.size() < options.depth) {
+      session.stream().Launch(program, {options.blocks, 1, 1}, {1, 1, 1}, args);
+      launched.push_back({session.stream().Submit(), Clock::now()});
+    }
+    finish_one();
+    if (options.think_us != 0) {
+      std::this_thread::sleep_for(std::chrono::microseconds(options.think_us));
+    }
+  }
+  while (!launched.empty()) finish_one();
+  result->seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  result->operations = result->latencies_us.size();
+  std::sort(result->latencies_us.begin(), result->latencies_us.end());
+}
+
 struct Entry {
   const char* name;
   void (*run)(Session&, BenchResult*);
 };
-constexpr Entry kBenches[] = {{"gpu", GpuBound}, {"mixed", Mixed}, {"submit", SubmissionBound}};
+constexpr Entry kBenches[] = {
+    {"gpu", GpuBound}, {"mixed", Mixed}, {"submit", SubmissionBound}, {"launch", Launches}};
 
 }  // namespace
 

@@ -21,7 +21,8 @@ enum ExitCode { kOk = 0, kWrongResult = 1, kError = 2, kFault = 3 };
 
 constexpr char kFooter[] =
     "PROGRAM: vecadd saxpy sgemm reduce histogram sha256-tree[=FILE], all, elf FILE,\n"
-    "  bench [gpu] [mixed] [submit]; to see errors: fault-store fault-trap fault-stack endless;\n"
+    "  bench [gpu] [mixed] [submit] [launch]; to see errors: fault-store fault-trap fault-stack "
+    "endless;\n"
     "  vram-fill[=TEXT]: writes TEXT all over the VRAM that is free\n"
     "Exit status: 0 all verified, 1 a wrong result, 2 an error, 3 the GPU reported a fault.";
 
@@ -95,6 +96,10 @@ Json ToJson(const Result& result) {
   return json;
 }
 
+double Percentile(const std::vector<double>& ascending, size_t percent) {
+  return ascending[(ascending.size() - 1) * percent / 100];
+}
+
 Json ToJson(const BenchResult& result) {
   Json json = {{"name", result.name},
                {"operations", result.operations},
@@ -104,6 +109,10 @@ Json ToJson(const BenchResult& result) {
                {"gpu_time_ns", result.gpu_time_ns}};
   if (result.gigaflops > 0) json["gigaflops"] = result.gigaflops;
   if (result.megabytes_per_s > 0) json["megabytes_per_s"] = result.megabytes_per_s;
+  if (!result.latencies_us.empty()) {
+    json["p50_us"] = Percentile(result.latencies_us, 50);
+    json["p99_us"] = Percentile(result.latencies_us, 99);
+  }
   return json;
 }
 
@@ -123,6 +132,10 @@ void Print(const BenchResult& result) {
              static_cast<double>(result.operations) / result.seconds);
   if (result.gigaflops > 0) fmt::print("  {:.4f} GFLOP/s", result.gigaflops);
   if (result.megabytes_per_s > 0) fmt::print("  {:.1f} MB/s copied", result.megabytes_per_s);
+  if (!result.latencies_us.empty()) {
+    fmt::print("  latency p50 {:.0f} us, p99 {:.0f} us", Percentile(result.latencies_us, 50),
+               Percentile(result.latencies_us, 99));
+  }
   fmt::print("\n");
 }
 
@@ -195,6 +208,16 @@ void Describe(CLI::App& app, CommandLine& command) {
                  "elf: bytes of the buffer whose address and size are the first two arguments");
   app.add_option("--seconds", options.seconds, "bench: how long each")
       ->check(CLI::Range(0.01, 3600.0));
+  app.add_option("--blocks", options.blocks, "bench launch: CTAs of a kernel")
+      ->check(CLI::Range(1u, 1000000u))
+      ->capture_default_str();
+  app.add_option("--rounds", options.rounds, "bench launch: loops of each CTA, two cycles each")
+      ->capture_default_str();
+  app.add_option("--depth", options.depth, "bench launch: kernels in flight")
+      ->check(CLI::Range(1u, 256u))
+      ->capture_default_str();
+  app.add_option("--think-us", options.think_us,
+                 "bench launch: pause between a kernel's end and the next launch");
   app.add_option("PROGRAM", command.words)->required();
   app.footer(kFooter);
 }

@@ -27,7 +27,11 @@ struct Options {
   libts104::Dim3 grid;            // elf
   libts104::Dim3 cta;
   uint64_t buffer_bytes = 65536;
-  double seconds = 2;  // bench
+  double seconds = 2;      // bench
+  uint32_t blocks = 132;   // bench launch: CTAs of one thread
+  uint32_t rounds = 1000;  //   each goes round an empty loop so often
+  uint32_t depth = 1;      //   launches in flight
+  uint32_t think_us = 0;   //   from the end of one to the next launch
 };
 
 struct Result {
@@ -48,6 +52,7 @@ struct BenchResult {
   double seconds = 0;
   double gigaflops = 0;  // 0: does not apply
   double megabytes_per_s = 0;
+  std::vector<double> latencies_us;  // launch to notice, ascending; empty: not measured
   uint64_t submissions = 0;
   uint64_t gpu_time_ns = 0;
 };

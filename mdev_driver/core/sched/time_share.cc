@@ -90,6 +90,7 @@ void TimeShare::Leave(Lane& lane, uint32_t f, uint64_t now) {
     Vacate(lane, now);
   }
   if (lane.previous == f) lane.previous = kNobody;
+  if (lane.warm == f) lane.warm = kNobody;
   Dequeue(lane, f);
   tenant.present = false;
   tenant.ready = false;
@@ -109,8 +110,10 @@ void TimeShare::Vacate(Lane& lane, uint64_t now) {
 void TimeShare::UpdateWeights(Lane& lane) {
   lane.small_types = false;
   for (uint32_t f = 1; f < host_.functions(); ++f) {
-    if (!lane.tenants[f].present) continue;
-    lane.tenants[f].weight = WeightOf(f);
+    Tenant& tenant = lane.tenants[f];
+    if (!tenant.present) continue;
+    tenant.weight = WeightOf(f);
+    tenant.cap = static_cast<uint8_t>(CapOf(f));
     if (host_.units(base::FunctionId(f)) < kManyUnits) lane.small_types = true;
   }
   Tenant& nobody = lane.tenants[kNobody];
@@ -178,8 +181,8 @@ void TimeShare::Charge(Lane& lane, uint32_t f, uint64_t ns) {
   const uint64_t scaled = ns * kScale + tenant.remainder;
   tenant.vtime += scaled / tenant.weight;
   tenant.remainder = scaled % tenant.weight;
-  if (const uint32_t cap = CapOf(f); cap < 100) {
-    tenant.eligible_at = Max(tenant.eligible_at, lane.turn_start) + ns * 100 / cap;
+  if (tenant.cap < 100) {
+    tenant.eligible_at = Max(tenant.eligible_at, lane.turn_start) + ns * 100 / tenant.cap;
   }
   if (lane.queue.Contains(f)) lane.queue.Push(f, tenant.vtime);
 }
@@ -301,6 +304,11 @@ void TimeShare::NextTurn(Lane& lane, uint64_t now) {
   const uint32_t old = lane.current;
   const bool was_occupied = lane.occupied;
   const bool busy = was_occupied && EndTurn(lane);
+  if (busy) {
+    lane.warm = kNobody;
+  } else if (was_occupied && lane.turn_run != 0) {
+    lane.warm = old;
+  }
   lane.known_idle = false;
   lane.preempt_at = kNever;
   const std::optional<uint32_t> next = Choose(lane, now);
@@ -330,8 +338,9 @@ void TimeShare::BeginTurn(Lane& lane, uint32_t f, uint64_t now) {
     if (lane.occupied && lane.current != kNobody) lane.previous = lane.current;
     if (lane.previous == f) lane.previous = kNobody;
     host_.Switch(Id(lane), base::FunctionId(f));
-    lane.switch_left = f == kNobody ? 0 : host_.switch_cost().value();
-    lane.turn_start = now + (f == kNobody ? 0 : host_.switch_cost().value());
+    const bool free = f == kNobody || f == lane.warm;
+    lane.switch_left = free ? 0 : host_.switch_cost().value();
+    lane.turn_start = now + lane.switch_left;
   }
   lane.occupied = true;
   lane.current = f;
@@ -378,7 +387,8 @@ void TimeShare::Reconsider(Lane& lane, uint64_t now) {
     // Alone: no slice, no switch; but a cap is one.
     Watch(lane, false);
     lane.contended = false;
-    lane.due = Min(release, CapOf(lane.current) < 100 ? Max(SliceEnd(lane), now) : kNever);
+    lane.due =
+        Min(release, lane.tenants[lane.current].cap < 100 ? Max(SliceEnd(lane), now) : kNever);
     return;
   }
   lane.contended = true;
@@ -421,7 +431,8 @@ bool TimeShare::MustEnd(Lane& lane, uint64_t now) {
 
 void TimeShare::HandleDue(Lane& lane, uint64_t now) {
   ReleaseCapped(lane, now);
-  const bool alone = lane.queue.empty() && (!lane.occupied || CapOf(lane.current) == 100);
+  const bool alone =
+      lane.queue.empty() && (!lane.occupied || lane.tenants[lane.current].cap == 100);
   if (!alone && MustEnd(lane, now)) {
     Settle(lane, now);
     NextTurn(lane, now);
@@ -458,7 +469,7 @@ void TimeShare::ParamsChanged() {
     for (uint32_t f = 1; f < host_.functions(); ++f) {
       Tenant& tenant = lane.tenants[f];
       if (!tenant.present) continue;
-      if (CapOf(f) == 100) tenant.eligible_at = 0;
+      if (tenant.cap == 100) tenant.eligible_at = 0;
       if (lane.capped.Contains(f)) {
         lane.capped.Remove(f);
         Enqueue(lane, f, now);

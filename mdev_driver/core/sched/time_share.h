@@ -43,6 +43,7 @@ class TimeShare : public Policy {
   struct Tenant {
     bool present = false;  // has a list
     bool ready = false;    // wants turns
+    uint8_t cap = 100;     // percent
     uint32_t weight = 1;
     uint64_t vtime = 0;
     uint64_t remainder = 0;      // of the division by the weight
@@ -62,6 +63,7 @@ class TimeShare : public Policy {
     uint32_t current = kNobody;
     bool occupied = false;        // current has a turn (kNobody can)
     uint32_t previous = kNobody;  // may still be leaving
+    uint32_t warm = kNobody;      // ran last and went idle: its context comes back for nothing
     uint64_t turn_begin = 0;      // when it was given
     uint64_t turn_start = 0;      // from when its length counts
     uint64_t turn_used = 0;

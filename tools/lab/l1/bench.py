@@ -4,6 +4,7 @@
 
   native  the same programs on the bare GPU, on the GPU passed through to a guest, and on a vGPU
   pin     guest pages pinned and translated per second, in batches and one page per call
+  share   two guests ordered 2:1 under every policy
 """
 
 import argparse
@@ -15,6 +16,7 @@ import time
 
 sys.path.insert(0, "/opt/turnstile/lab")
 
+import bench_share
 import l2
 import vgpu
 
@@ -136,17 +138,29 @@ def pin(_):
     return results
 
 
+def share(seconds):
+    """The points of the figure of shares that two guests make."""
+    address = gpu_address()
+    set_driver(address, "")
+    _load("turnstile")
+    set_driver(address, "turnstile")
+    points = bench_share.measure(seconds, lambda name: print(f"bench: share: {name}", flush=True))
+    _shell("rmmod turnstile")
+    return points
+
+
 def main():
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("names", nargs="+", choices=["native", "pin"])
+    parser.add_argument("names", nargs="+", choices=["native", "pin", "share"])
     arguments = parser.parse_args()
     results = {}
     for name in arguments.names:
         print(f"bench: {name}", flush=True)
-        results[name] = {"native": native, "pin": pin}[name](arguments.seconds)
+        bench = {"native": native, "pin": pin, "share": share}[name]
+        results[name] = bench(arguments.seconds)
     arguments.out.write_text(json.dumps(results, indent=2) + "\n")
     return 0
 

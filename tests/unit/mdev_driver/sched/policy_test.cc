@@ -8,6 +8,7 @@
 #include <random>
 
 #include "core/sched/function_heap.h"
+#include "fakes/allocation_limit.h"
 #include "fakes/fake_runlists.h"
 
 namespace turnstile {
@@ -139,6 +140,33 @@ TEST(PolicyTest, OverrunsLongerThanASlicePayBackInWholeTurns) {
   const auto other = static_cast<double>(gpu.run(2) - before[1]);
   EXPECT_NEAR(static_cast<double>(gpu.run(1) - before[0]) / other, 1, 0.01);
   EXPECT_NEAR(static_cast<double>(gpu.run(3) - before[2]) / other, 1, 0.01);
+}
+
+// A policy's memory is all there from the start: turns, wakes, preemptions, new weights and members
+// that come and go need no more.
+TEST(PolicyTest, DecisionsAllocateNothing) {
+  for (const char* policy : {"equal_share", "fixed_share", "weighted", "latency"}) {
+    fakes::FakeRunlists gpu(policy, 1024);
+    std::mt19937 random(4);
+    for (uint32_t f = 1; f <= 1024; ++f) {
+      gpu.tenant_params(f).latency_us = f % 2 == 0 ? 500 : 0;
+      gpu.tenant_params(f).cap_percent = f % 3 == 0 ? 50 : 100;
+    }
+    const size_t before = fakes::TotalAllocations();
+    for (uint32_t f = 1; f <= 1024; ++f) {
+      gpu.SetList(f, true);
+      gpu.AddWork(f, f % 5 == 0 ? 100'000 : kForever);
+    }
+    for (int i = 0; i < 2000; ++i) {
+      gpu.AdvanceTo(gpu.now() + random() % (2 * kMs));
+      gpu.AddWork(1 + random() % 1024, 100'000);
+    }
+    gpu.policy().ParamsChanged();
+    for (uint32_t f = 1; f <= 1024; f += 2) gpu.SetList(f, false);
+    gpu.AdvanceTo(gpu.now() + 100 * kMs);
+    EXPECT_EQ(fakes::TotalAllocations(), before) << policy;
+    EXPECT_GT(gpu.switches(), 1000u) << policy;
+  }
 }
 
 TEST(PolicyTest, LostDoorbellsAreNotLost) {
