@@ -103,7 +103,11 @@ bool GrContextBuffer::Read(const Location& at, uint64_t offset, std::span<std::b
     if (fault.has_value()) fault_ = *fault;
     return !fault.has_value();
   }
-  const BusStatus status = machine_.memory.Read({Aperture::kVid, address}, data);
+  const PhysicalAddress where = {Aperture::kVid, address};
+  if (machine_.memory.InRange(where, data.size())) {
+    machine_.memory.Report(channel_.gfid, where, data.size());
+  }
+  const BusStatus status = machine_.memory.Read(where, data);
   if (status != BusStatus::kOk) fault_ = {FaultOfBus(status), address, AccessKind::kRead};
   return status == BusStatus::kOk;
 }
@@ -115,7 +119,11 @@ bool GrContextBuffer::Write(const Location& at, uint64_t offset, std::span<const
     if (fault.has_value()) fault_ = *fault;
     return !fault.has_value();
   }
-  const BusStatus status = machine_.memory.Write({Aperture::kVid, address}, data);
+  const PhysicalAddress where = {Aperture::kVid, address};
+  if (machine_.memory.InRange(where, data.size())) {
+    machine_.memory.Report(channel_.gfid, where, data.size());
+  }
+  const BusStatus status = machine_.memory.Write(where, data);
   if (status != BusStatus::kOk) fault_ = {FaultOfBus(status), address, AccessKind::kWrite};
   return status == BusStatus::kOk;
 }

@@ -54,6 +54,12 @@ class MemoryPort {
   // Host address of VRAM bytes, nullptr when they are not all inside.
   std::byte* Vram(uint64_t offset, uint64_t bytes) const;
 
+  // Tells the test that watches, if there is one: see ts104_host_ops::touched.
+  void Report(uint32_t gfid, PhysicalAddress at, uint64_t bytes) const {
+    if (ops_.touched == nullptr) return;
+    ops_.touched(opaque_, gfid, at.aperture == Aperture::kSys, at.offset, bytes);
+  }
+
   BusStatus Read(PhysicalAddress at, std::span<std::byte> data) const;
   BusStatus Write(PhysicalAddress at, std::span<const std::byte> data) const;
 

@@ -113,6 +113,7 @@ std::optional<MmuFault> Mmu::Translate(TlbClient client, const AddressSpace& spa
   }
   const uint64_t in_page = va & (page->size() - 1);
   translation = {page->base + in_page, page->size() - in_page, page->sparse};
+  if (!page->sparse) memory_.Report(space.gfid, translation.at, translation.bytes);
   return std::nullopt;
 }
 

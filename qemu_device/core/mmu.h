@@ -30,6 +30,7 @@ struct AddressSpace {
   bool valid = false;  // false: every access is UNBOUND_INST_BLOCK
   PhysicalAddress page_directory;
   bool privileged = false;  // RAMFC CONFIG.AUTH_LEVEL
+  uint32_t gfid = 0;        // whose it is; translations do not depend on it
 
   bool operator==(const AddressSpace&) const = default;
 };

@@ -34,7 +34,7 @@ struct ts104_config {
 };
 
 /*
- * What the model needs from its host. All but vram_clear must be set.
+ * What the model needs from its host. All but vram_clear and touched must be set.
  *
  * dma_read, dma_write: move bytes of system memory. 0 on success; anything else is seen by the GPU
  *   as an access that the platform rejects. Called from the model's thread, from ts104_run_until
@@ -48,6 +48,10 @@ struct ts104_config {
  *   intx_level: state of INTx from now on. Which of the three counts is for the shim to say.
  * vram_clear: makes all VRAM read 0, faster than writing it; 0 on success. May be NULL; then, and
  *   on any other value, the model writes zeros. Called from ts104_reset.
+ * touched: for tests, may be NULL. A context of function gfid is about to reach [addr, addr + len)
+ *   of VRAM or system memory: USERD, a physical context buffer, or through the page tables. Context
+ *   as dma_read; dma_read or dma_write follows when it is system memory. Structures of the device
+ *   itself (lists, instance blocks, page tables, fault buffer) are not reported.
  */
 struct ts104_host_ops {
   int (*dma_read)(void *opaque, uint64_t addr, void *buf, uint64_t len);
@@ -55,6 +59,7 @@ struct ts104_host_ops {
   uint64_t (*now_ns)(void *opaque);
   void (*irq)(void *opaque, uint32_t msix_pulse_mask, bool msi_pulse, bool intx_level);
   int (*vram_clear)(void *opaque);
+  void (*touched)(void *opaque, uint32_t gfid, bool system, uint64_t addr, uint64_t len);
 };
 
 /*

@@ -72,6 +72,7 @@ Pbdma::Outcome Pbdma::Load(uint32_t chid, uint32_t inst, uint32_t gfid, uint64_t
   std::copy_n(ramin.begin() + kEngineWordsOffset / 4, engine_words_.size(), engine_words_.begin());
   channel_->space = SpaceOf(ramin[NV_RAMIN_PAGE_DIR_BASE / 4], ramin[NV_RAMIN_PAGE_DIR_BASE_HI / 4],
                             Word(NV_RAMFC_CONFIG));
+  channel_->space.gfid = gfid;
   channel_->hce_privileged =
       TS104_GET(NV_RAMFC_HCE_CTRL_HCE_PRIV_MODE, Word(NV_RAMFC_HCE_CTRL)) != 0;
   channel_->context_pointer_lo = ramin[NV_RAMIN_ENGINE_WFI_PTR / 4];
@@ -93,6 +94,9 @@ Pbdma::Outcome Pbdma::Load(uint32_t chid, uint32_t inst, uint32_t gfid, uint64_t
 Pbdma::Outcome Pbdma::ReadGpPut(uint64_t now) {
   uint32_t put = 0;
   const auto userd = UserdAddress();
+  if (userd.has_value() && machine_.memory.InRange(*userd, NV_USERD_SIZE)) {
+    machine_.memory.Report(channel_->gfid, *userd, NV_USERD_SIZE);
+  }
   const BusStatus status = userd.has_value()
                                ? machine_.memory.ReadValue(*userd + NV_USERD_GP_PUT, put)
                                : BusStatus::kOutOfRange;
@@ -110,7 +114,8 @@ Pbdma::Outcome Pbdma::ReadGpPut(uint64_t now) {
 
 void Pbdma::WriteBackUserd() {
   const auto userd = UserdAddress();
-  if (!userd.has_value()) return;
+  if (!userd.has_value() || !machine_.memory.InRange(*userd, NV_USERD_SIZE)) return;
+  machine_.memory.Report(channel_->gfid, *userd, NV_USERD_SIZE);
   // Written word group by word group: GP_PUT between them belongs to software.
   const std::array<uint32_t, 4> first = {Word(NV_RAMFC_PUT), Word(NV_RAMFC_GET), Word(NV_RAMFC_REF),
                                          Word(NV_RAMFC_PUT_HI)};

@@ -12,6 +12,7 @@ namespace {
 constexpr size_t kUnlimited = SIZE_MAX;
 
 thread_local size_t allowed_allocations = kUnlimited;
+thread_local size_t until_failure = 0;  // 0: none is to come
 std::atomic<size_t> live_allocations{0};
 std::atomic<size_t> total_allocations{0};
 
@@ -29,6 +30,7 @@ void* AllocateOrThrow(size_t size) {
 }
 
 void* AllocateLimited(size_t size) {
+  if (until_failure != 0 && --until_failure == 0) return nullptr;
   if (allowed_allocations == 0) return nullptr;
   if (allowed_allocations != kUnlimited) --allowed_allocations;
   return Allocate(size);
@@ -45,6 +47,9 @@ namespace fakes {
 
 AllocationLimit::AllocationLimit(size_t allowed) { allowed_allocations = allowed; }
 AllocationLimit::~AllocationLimit() { allowed_allocations = kUnlimited; }
+AllocationFailure::AllocationFailure(size_t nth) { until_failure = nth; }
+AllocationFailure::~AllocationFailure() { until_failure = 0; }
+bool AllocationFailure::reached() const { return until_failure == 0; }
 size_t LiveAllocations() { return live_allocations.load(std::memory_order_relaxed); }
 size_t TotalAllocations() { return total_allocations.load(std::memory_order_relaxed); }
 

@@ -19,6 +19,19 @@ class AllocationLimit {
   AllocationLimit& operator=(const AllocationLimit&) = delete;
 };
 
+// While it lives, this thread's `nth` nothrow allocation, counted from 1, gives null; all others
+// succeed. Do not nest.
+class AllocationFailure {
+ public:
+  explicit AllocationFailure(size_t nth);
+  ~AllocationFailure();
+  AllocationFailure(const AllocationFailure&) = delete;
+  AllocationFailure& operator=(const AllocationFailure&) = delete;
+
+  // Whether it came to that allocation.
+  bool reached() const;
+};
+
 // Blocks that are allocated now, by whatever operator new, in all threads. Equal before and after
 // means nothing leaked.
 size_t LiveAllocations();

@@ -24,6 +24,22 @@ void Count(ts_host_gpu* gpu, const char* event, const ts_host_vgpu* vgpu) {
   ++gpu->traced[{event, vgpu}];
 }
 
+// Without the lock of the containers: calls from a hard interrupt count as well.
+void Count(uint64_t& figure, uint64_t by) { __atomic_fetch_add(&figure, by, __ATOMIC_RELAXED); }
+
+// The lowest range that no living guest has: all addresses stay below the 2^40 of a USERD.
+uint64_t FreeGuestDma(const ts_host_gpu& gpu) {
+  uint64_t base = kFirstGuestDma;
+  const auto taken = [&](const ts_host_vgpu* guest) { return guest->dma_base == base; };
+  while (std::any_of(gpu.vgpus.begin(), gpu.vgpus.end(), taken)) base += kGuestDmaStride;
+  return base;
+}
+
+bool Fails(ts_host_gpu& gpu, FailingCall& call) {
+  const Guard guard(gpu.lock);
+  return call.Fails();
+}
+
 }  // namespace
 
 ts_host_gpu::ts_host_gpu(uint64_t size)
@@ -40,6 +56,10 @@ void ts_host_gpu::Write32(uint32_t offset, uint32_t value) {
   writes.emplace_back(offset, value);
   registers[offset] = value;
   if (on_write) on_write(offset, value);
+}
+
+void ts_host_gpu::ClearVram(uint64_t offset, uint64_t length) {
+  std::memset(vram() + offset, 0, length);
 }
 
 uint8_t* ts_host_gpu::Translate(uint64_t address, uint64_t length) {
@@ -87,10 +107,7 @@ bool ts_host_gpu::Logged(const std::string& text) const {
 }
 
 ts_host_vgpu::ts_host_vgpu(ts_host_gpu& host, uint32_t pages, bool scatter_pages)
-    : gpu(host),
-      memory(pages * kPage),
-      scatter(scatter_pages),
-      dma_base(kFirstGuestDma + host.vgpus.size() * kGuestDmaStride) {
+    : gpu(host), memory(pages * kPage), scatter(scatter_pages), dma_base(FreeGuestDma(host)) {
   gpu.vgpus.insert(this);
 }
 
@@ -101,6 +118,12 @@ ts_host_vgpu::~ts_host_vgpu() {
 
 uint64_t ts_host_vgpu::DmaOf(uint64_t page) const {
   return dma_base + (scatter ? page ^ 1 : page) * kPage;
+}
+
+bool ts_host_vgpu::IsPinnedDma(uint64_t dma) const {
+  if (dma < dma_base || dma - dma_base >= memory.size()) return false;
+  const uint64_t page = (dma - dma_base) / kPage;
+  return pinned.count(scatter ? page ^ 1 : page) != 0;
 }
 
 void ts_host_vgpu::Store64(uint64_t gpa, uint64_t value) { std::memcpy(At(gpa), &value, 8); }
@@ -121,11 +144,11 @@ extern "C" {
 
 int ts_host_dma_alloc(ts_host_gpu* gpu, size_t size, ts_host_dma* out) {
   const Guard guard(gpu->lock);
-  if (gpu->dma_allocations_left == 0) return -12;
+  ++gpu->work.dma_allocations;
+  if (gpu->dma_calls.Fails() || gpu->dma_allocations_left == 0) return -12;
   --gpu->dma_allocations_left;
-  static uint64_t next = uint64_t{1} << 32;
-  const uint64_t address = next;
-  next += size;
+  const uint64_t address = gpu->next_dma;
+  gpu->next_dma += size;
   auto& memory = gpu->dma[address];
   memory.assign(size, 0);
   out->cpu = memory.data();
@@ -136,19 +159,27 @@ int ts_host_dma_alloc(ts_host_gpu* gpu, size_t size, ts_host_dma* out) {
 
 void ts_host_dma_free(ts_host_gpu* gpu, size_t size, const ts_host_dma* memory) {
   const Guard guard(gpu->lock);
+  ++gpu->work.dma_frees;
   gpu->dma.erase(memory->dma);
   gpu->dma_bytes -= size;
 }
 
-uint32_t ts_host_read32(ts_host_gpu* gpu, uint32_t offset) { return gpu->Read32(offset); }
+uint32_t ts_host_read32(ts_host_gpu* gpu, uint32_t offset) {
+  Count(gpu->work.registers, 1);
+  return gpu->Read32(offset);
+}
 void ts_host_write32(ts_host_gpu* gpu, uint32_t offset, uint32_t value) {
+  Count(gpu->work.registers, 1);
   gpu->Write32(offset, value);
 }
 
 void ts_host_vram_read(ts_host_gpu* gpu, uint64_t offset, void* buffer, size_t length) {
+  Count(gpu->work.vram_bytes, length);
+  if (gpu->on_copy) gpu->on_copy();
   std::memcpy(buffer, gpu->vram() + offset, length);
 }
 void ts_host_vram_write(ts_host_gpu* gpu, uint64_t offset, const void* buffer, size_t length) {
+  Count(gpu->work.vram_bytes, length);
   std::memcpy(gpu->vram() + offset, buffer, length);
 }
 void ts_host_vram_clear_start(ts_host_vgpu* vgpu, uint64_t offset, uint64_t length) {
@@ -157,17 +188,20 @@ void ts_host_vram_clear_start(ts_host_vgpu* vgpu, uint64_t offset, uint64_t leng
   if (!vgpu->clears_later) ts_host_vram_clear_wait(vgpu);
 }
 void ts_host_vram_clear_wait(ts_host_vgpu* vgpu) {
-  std::memset(vgpu->gpu.vram() + vgpu->clear_offset, 0, std::exchange(vgpu->clear_length, 0));
+  vgpu->gpu.ClearVram(vgpu->clear_offset, std::exchange(vgpu->clear_length, 0));
 }
 
 uint32_t ts_host_pin(ts_host_vgpu* vgpu, uint64_t gpa, uint32_t count, uint64_t* dma) {
   const Guard guard(vgpu->gpu.lock);
   vgpu->pin_calls.emplace_back(gpa, count);
+  ++vgpu->gpu.work.pin_calls;
+  if (vgpu->gpu.pin_calls.Fails()) count /= 2;  // no more than the first half, which may be none
   for (uint32_t i = 0; i < count; ++i) {
     const uint64_t page = gpa / kPage + i;
     const bool there = page < vgpu->memory.size() / kPage && vgpu->unpinnable.count(page) == 0;
     if (!there || vgpu->pinned.size() >= vgpu->max_pinned) return i;
     ++vgpu->pinned[page];
+    ++vgpu->gpu.work.pins;
     dma[i] = vgpu->DmaOf(page);
   }
   return count;
@@ -177,6 +211,7 @@ void ts_host_unpin(ts_host_vgpu* vgpu, uint64_t gpa, uint32_t count, const uint6
   const Guard guard(vgpu->gpu.lock);
   if (vgpu->on_unpin) vgpu->on_unpin();
   vgpu->unpin_calls.emplace_back(gpa, count);
+  vgpu->gpu.work.unpins += count;
   for (uint32_t i = 0; i < count; ++i) {
     const auto found = vgpu->pinned.find(gpa / kPage + i);
     if (found == vgpu->pinned.end()) {
@@ -188,11 +223,16 @@ void ts_host_unpin(ts_host_vgpu* vgpu, uint64_t gpa, uint32_t count, const uint6
 }
 
 int ts_host_guest_read(ts_host_vgpu* vgpu, uint64_t gpa, void* buffer, size_t length) {
+  Count(vgpu->gpu.work.guest_bytes, length);
+  if (Fails(vgpu->gpu, vgpu->gpu.guest_reads)) return -14;
   if (gpa > vgpu->memory.size() || length > vgpu->memory.size() - gpa) return -14;
+  if (vgpu->gpu.on_copy) vgpu->gpu.on_copy();
   std::memcpy(buffer, vgpu->At(gpa), length);
   return 0;
 }
 int ts_host_guest_write(ts_host_vgpu* vgpu, uint64_t gpa, const void* buffer, size_t length) {
+  Count(vgpu->gpu.work.guest_bytes, length);
+  if (Fails(vgpu->gpu, vgpu->gpu.guest_writes)) return -14;
   if (gpa > vgpu->memory.size() || length > vgpu->memory.size() - gpa) return -14;
   std::memcpy(vgpu->At(gpa), buffer, length);
   return 0;
@@ -200,11 +240,13 @@ int ts_host_guest_write(ts_host_vgpu* vgpu, uint64_t gpa, const void* buffer, si
 
 void ts_host_signal_msix(ts_host_vgpu* vgpu, uint32_t vector) {
   const Guard guard(vgpu->gpu.lock);
+  if (vgpu->gpu.signals.Fails()) return;
   vgpu->msix |= 1u << vector;
   ++vgpu->msix_count;
 }
 void ts_host_signal_msi(ts_host_vgpu* vgpu) {
   const Guard guard(vgpu->gpu.lock);
+  if (vgpu->gpu.signals.Fails()) return;
   ++vgpu->msi_count;
 }
 void ts_host_set_intx(ts_host_vgpu* vgpu, bool level) {
@@ -213,7 +255,10 @@ void ts_host_set_intx(ts_host_vgpu* vgpu, bool level) {
 }
 
 uint64_t ts_host_now_ns(void) { return current->Now(); }
-void ts_host_sleep_us(uint32_t microseconds) { current->Sleep(uint64_t{microseconds} * 1000); }
+void ts_host_sleep_us(uint32_t microseconds) {
+  Count(current->work.slept_ns, uint64_t{microseconds} * 1000);
+  current->Sleep(uint64_t{microseconds} * 1000);
+}
 void ts_host_queue_vgpu_work(ts_host_vgpu* vgpu) {
   const Guard guard(vgpu->gpu.lock);
   vgpu->gpu.queued.insert(vgpu);

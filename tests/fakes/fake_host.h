@@ -17,6 +17,26 @@
 
 #include "core/core_abi.h"
 
+// What the core has asked of the system so far: how much work a call made it do.
+struct HostWork {
+  uint64_t registers = 0;  // accesses
+  uint64_t slept_ns = 0;
+  uint64_t dma_allocations = 0;
+  uint64_t dma_frees = 0;
+  uint64_t pin_calls = 0;
+  uint64_t pins = 0;  // pages
+  uint64_t unpins = 0;
+  uint64_t guest_bytes = 0;  // of its system memory, copied
+  uint64_t vram_bytes = 0;   // copied by CPU
+};
+
+// One kind of call that fails once: the `fail_at`th, counted from 1; 0: none does.
+struct FailingCall {
+  uint64_t calls = 0;
+  uint64_t fail_at = 0;
+  bool Fails() { return ++calls == fail_at; }
+};
+
 // One physical GPU. Registers and VRAM are arrays; tests/rig puts the model behind them.
 struct ts_host_gpu {
   explicit ts_host_gpu(uint64_t vram_bytes = 64u << 20);
@@ -31,6 +51,8 @@ struct ts_host_gpu {
   virtual uint64_t Now() { return now_ns; }
   // Time passes; the rig lets the model run.
   virtual void Sleep(uint64_t ns) { now_ns += ns; }
+  // Makes VRAM read 0.
+  virtual void ClearVram(uint64_t offset, uint64_t length);
   // Work was queued.
   virtual void WorkQueued() {}
 
@@ -60,8 +82,14 @@ struct ts_host_gpu {
   uint64_t timer_ns = 0;
   // When that is over, 0: never.
   uint64_t timer_due = 0;
-  int dma_allocations_left = 1'000'000;  // then DMA memory is used up
-  uint64_t dma_bytes = 0;                // allocated now
+  int dma_allocations_left = 1'000'000;   // then DMA memory is used up
+  uint64_t dma_bytes = 0;                 // allocated now
+  uint64_t next_dma = uint64_t{1} << 32;  // address of the next allocation; none comes twice
+  // Before each copy out of guest memory or VRAM: another vCPU writes meanwhile.
+  std::function<void()> on_copy;
+  HostWork work;
+  // Whatever the guest: ts_host_dma_alloc, _pin, _guest_read, _guest_write, _signal_*.
+  FailingCall dma_calls, pin_calls, guest_reads, guest_writes, signals;
   ts_gpu* core = nullptr;
 
  private:
@@ -83,6 +111,8 @@ struct ts_host_vgpu {
 
   uint8_t* At(uint64_t gpa) { return memory.data() + gpa; }
   uint64_t DmaOf(uint64_t page) const;
+  // Whether the page that the device reaches at `dma` is one of its memory, and pinned now.
+  bool IsPinnedDma(uint64_t dma) const;
   void Store64(uint64_t gpa, uint64_t value);
   void Store32(uint64_t gpa, uint32_t value);
   uint32_t Load32(uint64_t gpa) const;

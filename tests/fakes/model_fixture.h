@@ -41,7 +41,7 @@ class ModelFixture {
     std::memset(vram_, 0, options.vram_bytes);
     const ts104_config config = {options.vram_bytes, options.engine_mhz, options.sms,
                                  options.ctxsw_us};
-    const ts104_host_ops ops = {DmaRead, DmaWrite, Now, Irq, nullptr};
+    const ts104_host_ops ops = {DmaRead, DmaWrite, Now, Irq, nullptr, nullptr};
     model_ = ts104_create(&config, vram_, &ops, this, nullptr, 0);
     ts104_bus_master(model_, true);
     Write(NV_CTRL_VIRTUAL_CHANNEL_CFG(0),

@@ -109,6 +109,7 @@ void RawGuest::StartChannel(uint32_t channel, uint32_t runlist, uint32_t config)
 }
 
 void RawGuest::Push(uint32_t channel, uint32_t runlist, const std::vector<uint32_t>& words) {
+  // A page per channel: it starts over before its end.
   if ((pushed_[channel] + words.size()) * 4 > kPage) pushed_[channel] = 0;
   const uint64_t segment = kPush + channel * kPage + pushed_[channel] * 4;
   for (size_t i = 0; i < words.size(); ++i) SetVram32(segment + i * 4, words[i]);

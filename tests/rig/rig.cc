@@ -38,6 +38,9 @@ ModelGpu::ModelGpu(const RigConfig& config) : ts_host_gpu(0), vram_size_(config.
   ops.irq = [](void* self, uint32_t msix, bool, bool) {
     if (msix != 0) static_cast<ModelGpu*>(self)->interrupt_ = true;
   };
+  ops.touched = [](void* self, uint32_t gfid, bool system, uint64_t address, uint64_t length) {
+    static_cast<ModelGpu*>(self)->Touched(gfid, system, address, length);
+  };
   const ts104_config model_config = {config.vram_bytes, config.engine_mhz, config.sms,
                                      config.ctxsw_us};
   char error[160] = {};
@@ -66,6 +69,13 @@ void ModelGpu::WriteBar3(uint64_t offset, uint32_t value) {
 void ModelGpu::Sleep(uint64_t ns) {
   now_ns += ns;
   ts104_run_until(model_, now_ns);
+}
+
+// The memory is anonymous: pages given back read 0 again.
+void ModelGpu::ClearVram(uint64_t offset, uint64_t length) {
+  if (madvise(vram_memory_ + offset, length, MADV_DONTNEED) != 0) {
+    throw std::runtime_error("madvise");
+  }
 }
 
 void ModelGpu::AdvanceTo(uint64_t time, uint64_t grain) {
@@ -100,7 +110,7 @@ int ModelGpu::Dma(uint64_t address, void* buffer, uint64_t length, bool write) {
     const uint64_t piece = left < kPage - at % kPage ? left : kPage - at % kPage;
     uint8_t* memory = Translate(at, piece);
     if (memory == nullptr) {
-      ++stray_accesses_;
+      Stray(write ? "DMA write" : "DMA read", 0, at);
       return -1;
     }
     if (write) {
@@ -113,6 +123,42 @@ int ModelGpu::Dma(uint64_t address, void* buffer, uint64_t length, bool write) {
   return 0;
 }
 
+void ModelGpu::SetOwner(uint32_t gfid, ts_host_vgpu* guest, uint64_t vram, uint64_t vram_bytes) {
+  const std::lock_guard<std::recursive_mutex> guard(lock);
+  owners_[gfid] = {guest, vram, vram_bytes};
+}
+
+std::string ModelGpu::last_stray() {
+  const std::lock_guard<std::recursive_mutex> guard(lock);
+  return last_stray_;
+}
+
+void ModelGpu::Stray(const char* what, uint32_t gfid, uint64_t address) {
+  const std::lock_guard<std::recursive_mutex> guard(lock);
+  ++stray_accesses_;
+  last_stray_ =
+      std::string(what) + " of function " + std::to_string(gfid) + " at " + std::to_string(address);
+}
+
+// `length` may cross pages when the guest's page is a large one.
+void ModelGpu::Touched(uint32_t gfid, bool system, uint64_t address, uint64_t length) {
+  const std::lock_guard<std::recursive_mutex> guard(lock);
+  const Owner& owner = owners_[gfid % std::size(owners_)];
+  if (owner.guest == nullptr) {
+    Stray("access", gfid, address);
+  } else if (!system) {
+    if (address < owner.vram || address - owner.vram > owner.vram_bytes ||
+        length > owner.vram_bytes - (address - owner.vram)) {
+      Stray("access to foreign VRAM", gfid, address);
+    }
+  } else {
+    for (uint64_t page = address / kPage; page <= (address + (length - 1)) / kPage; ++page) {
+      if (!owner.guest->IsPinnedDma(page * kPage))
+        Stray("access to a page not its own", gfid, address);
+    }
+  }
+}
+
 // ---- VgpuMachine
 // ---------------------------------------------------------------------------------
 
@@ -122,9 +168,6 @@ VgpuMachine::VgpuMachine(ModelGpu& gpu, Type type, uint32_t memory_pages)
     throw std::runtime_error("ts_vgpu_create");
   }
   host_.core = core_;
-  if (ts_vgpu_open(core_) != 0) throw std::runtime_error("ts_vgpu_open");
-  open_ = true;
-  ts_vgpu_set_irq_mode(core_, TS_IRQ_MODE_MSIX);
   ts_region_info bar1 = {};
   ts_mmap_target target = {};
   ts_vgpu_region_info(core_, TS_REGION_BAR1, &bar1);
@@ -133,6 +176,19 @@ VgpuMachine::VgpuMachine(ModelGpu& gpu, Type type, uint32_t memory_pages)
   vram_offset_ = target.bar_offset;
   ts_vgpu_mmap(core_, TS_REGION_BAR0, NV_FUNC_BAR0_USERMODE_BASE, kPage, &target);
   doorbell_ = target.bar_offset;
+  if (Reopen() == 0) return;
+  host_.core = nullptr;
+  ts_vgpu_destroy(core_);
+  throw std::runtime_error("ts_vgpu_open");
+}
+
+int VgpuMachine::Reopen() {
+  const int status = ts_vgpu_open(core_);
+  if (status != 0) return status;
+  open_ = true;
+  gpu_.SetOwner(ts_vgpu_function(core_), &host_, vram_offset_, vram_size_);
+  ts_vgpu_set_irq_mode(core_, TS_IRQ_MODE_MSIX);
+  return 0;
 }
 
 VgpuMachine::~VgpuMachine() {
@@ -142,7 +198,9 @@ VgpuMachine::~VgpuMachine() {
 }
 
 void VgpuMachine::Close() {
-  if (open_) ts_vgpu_close(core_);
+  if (!open_) return;
+  ts_vgpu_close(core_);
+  gpu_.SetOwner(ts_vgpu_function(core_), nullptr, 0, 0);
   open_ = false;
 }
 

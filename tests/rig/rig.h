@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "core/core_abi.h"
@@ -35,6 +36,7 @@ class ModelGpu : public ts_host_gpu {
   uint8_t* vram() override { return vram_memory_; }
   uint64_t vram_bytes() const override { return vram_size_; }
   void Sleep(uint64_t ns) override;
+  void ClearVram(uint64_t offset, uint64_t length) override;
 
   // What a guest's mapped doorbell page reaches.
   uint32_t ReadBar3(uint64_t offset);
@@ -45,21 +47,38 @@ class ModelGpu : public ts_host_gpu {
   // Delivers interrupts to the core and runs its work, until nothing is left. Not from inside the
   // core.
   virtual void Pump();
-  // Accesses of the device to memory that it was not given.
+  // Accesses of the device to memory that it was not given, or that the function it worked for was
+  // not given: every guest has its partition and the pages pinned for it, nothing else.
   uint64_t stray_accesses() const { return stray_accesses_; }
+  // What the last of them was.
+  std::string last_stray();
+
+  // Whose function `gfid` is, from its first use of the device to its last: the map that accesses
+  // are judged by. `guest` null: nobody's.
+  void SetOwner(uint32_t gfid, ts_host_vgpu* guest, uint64_t vram, uint64_t vram_bytes);
 
  protected:
   ts104_model* model() { return model_; }
   bool TakeInterrupt() { return interrupt_.exchange(false); }
 
  private:
+  struct Owner {
+    ts_host_vgpu* guest = nullptr;
+    uint64_t vram = 0;
+    uint64_t vram_bytes = 0;
+  };
+
   int Dma(uint64_t address, void* buffer, uint64_t length, bool write);
+  void Touched(uint32_t gfid, bool system, uint64_t address, uint64_t length);
+  void Stray(const char* what, uint32_t gfid, uint64_t address);
 
   uint64_t vram_size_;
   uint8_t* vram_memory_;
   ts104_model* model_ = nullptr;
   std::atomic<bool> interrupt_{false};
   std::atomic<uint64_t> stray_accesses_{0};
+  Owner owners_[64];        // guarded by `lock`
+  std::string last_stray_;  // as well
 };
 
 // A vGPU with an open user: the guest's hardware.
@@ -82,6 +101,8 @@ class VgpuMachine : public fakes::GuestHardware {
   uint32_t TakeInterrupts() override;
 
   void Close();
+  // After Close: the next user of the same device. 0 or a negative errno.
+  int Reopen();
   ts_counters Counters();
   ts_vgpu* core() { return core_; }
   ts_host_vgpu& host() { return host_; }

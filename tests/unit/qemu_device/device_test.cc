@@ -201,6 +201,7 @@ TEST(Create, SaysWhatIsWrong) {
       [](void*) -> uint64_t { return 0; },
       [](void*, uint32_t, bool, bool) {},
       nullptr,
+      nullptr,
   };
   for (const Case& c : cases) {
     char message[200] = "";

@@ -34,6 +34,7 @@ class ThreadedModel {
           static_cast<ThreadedModel*>(opaque)->messages_ += msix != 0 ? 1 : 0;
         },
         nullptr,
+        nullptr,
     };
     model_ = ts104_create(&config, vram_, &ops, this, nullptr, 0);
     EXPECT_EQ(ts104_start_thread(model_), 0);
