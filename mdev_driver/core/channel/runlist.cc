@@ -86,6 +86,11 @@ Status RunlistParser::AddChannel(const uint32_t* entry) {
   return Status::kOk;
 }
 
+SoftwareRunlist RunlistParser::Take() {
+  if (missing_ != 0) static_cast<void>(Reject());
+  return static_cast<SoftwareRunlist&&>(list_);
+}
+
 // Drops the open TSG, if there is one.
 Status RunlistParser::Reject() {
   if (missing_ != 0) {

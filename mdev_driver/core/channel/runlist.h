@@ -56,7 +56,8 @@ class RunlistParser {
   // After the last entry. kInvalidArgument: the last TSG was cut short; it is not in the list.
   Status Finish();
 
-  SoftwareRunlist Take() { return static_cast<SoftwareRunlist&&>(list_); }
+  // What is whole of it: a TSG that ended early, for whatever reason, is not in the list.
+  SoftwareRunlist Take();
 
  private:
   Status BeginTsg(const uint32_t* entry);

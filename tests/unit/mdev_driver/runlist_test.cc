@@ -6,6 +6,8 @@
 #include <array>
 #include <vector>
 
+#include "fakes/allocation_limit.h"
+
 namespace turnstile {
 namespace {
 
@@ -81,6 +83,29 @@ TEST(RunlistParserTest, ForeignIdsAreBad) {
 
 TEST(RunlistParserTest, OtherFunctionsAreBad) {
   EXPECT_EQ(Parse({Tsg(1, 1, 5), Chan(1)}).status, base::Status::kInvalidArgument);
+}
+
+// Memory may give out at any entry: no header may promise channels that are not there.
+TEST(RunlistParserTest, ListIsWholeWhereverMemoryGivesOut) {
+  const std::vector<Entry> entries = {Tsg(1, 2), Chan(1), Chan(2), Tsg(2, 3),
+                                      Chan(3),   Chan(4), Chan(5)};
+  for (size_t nth = 1; nth < 20; ++nth) {
+    RunlistParser parser;
+    ASSERT_EQ(parser.Init(256), base::Status::kOk);
+    const fakes::AllocationFailure failure(nth);
+    base::Status status = base::Status::kOk;
+    for (const Entry& entry : entries) {
+      status = parser.Feed(entry.data());
+      if (status != base::Status::kOk) break;
+    }
+    const SoftwareRunlist list = parser.Take();
+    size_t promised = 0;
+    for (const SoftwareRunlist::Tsg& tsg : list.tsgs()) promised += tsg.length;
+    EXPECT_EQ(promised, list.chids().size()) << "allocation " << nth;
+    EXPECT_EQ(status == base::Status::kOk, promised == 5u);
+    if (!failure.reached()) return;
+  }
+  FAIL() << "there is no end of allocations";
 }
 
 TEST(RunlistEntryTest, TsgHeaderCarriesFunctionAndPhysicalId) {
