@@ -28,6 +28,11 @@ GUEST_SECONDS = 600
 
 _IMAGES = pathlib.Path("/var/lib/libvirt/images/lab")
 
+_CMDLINE = (
+    "console=ttyS0 loglevel=5 panic=-1 random.trust_cpu=on tsc=reliable watchdog_thresh=60 "
+    "rcupdate.rcu_cpu_stall_timeout=120"
+)
+
 # Runs in the guest: takes shell text line by line from its third port, answers there.
 _AGENT = """
 stty -F /dev/ttyS2 raw -echo
@@ -164,7 +169,7 @@ class Domain:
     <type arch='x86_64' machine='q35'>hvm</type>
     <kernel>/opt/turnstile/l2/vmlinuz</kernel>
     <initrd>{_initrd()}</initrd>
-    <cmdline>console=ttyS0 loglevel=5 panic=-1 random.trust_cpu=on tsc=reliable</cmdline>
+    <cmdline>{_CMDLINE}</cmdline>
   </os>
   <features><acpi/><apic/></features>
   <cpu mode='host-passthrough'>{_NUMA if "maxMemory" in self._top else ""}</cpu>
@@ -288,11 +293,18 @@ class Domain:
 
     def compute(self, programs="vecadd"):
         """Runs GPU programs in the guest; all must be verified."""
-        text = self.guest(f"ts104-run --json {programs}")
+        self.send(f"ts104-run --json {programs}")
+        self.computed()
+
+    def computed(self):
+        """Waits for programs of ts104-run --json; all must be verified. Returns their reports."""
+        status, text = self.answer()
+        expect(status == 0, f"{self.name}: ts104-run: status {status}\n{text[-2000:]}")
         report = json.loads(text[text.index("{") : text.rindex("}") + 1])
         expect(report["programs"], "no program ran")
         for program in report["programs"]:
             expect(program["verified"] is True, f"not verified: {program}")
+        return report["programs"]
 
     def qemu_pid(self):
         """The process id of its QEMU."""
@@ -301,6 +313,49 @@ class Domain:
     def wait_off(self, seconds=GUEST_SECONDS):
         """Waits until libvirt knows that it is off."""
         wait_for(lambda: self.state() == "shut off", seconds, f"{self.name} is not off")
+
+
+    def is_well(self):
+        """Whether it runs, answers, and its driver has its vGPU."""
+        if self.state() != "running":
+            return False
+        self.disconnect()
+        try:
+            self.send("test -e /dev/dri/renderD128")
+            return self.answer(120)[0] == 0
+        except (Failure, OSError):
+            return False
+
+
+_standing = None
+
+
+def standing(**options):
+    """The guest that the tests of a script share: one boot for many. It has one vGPU.
+
+    A test may leave it off or broken: the next one finds it started anew.
+    """
+    global _standing
+    if _standing is None:
+        _standing = Domain([vgpu.create("turnstile-ts104_v4")], name="standing", **options)
+        _standing.__enter__()
+    if not _standing.is_well():
+        if _standing.state() != "shut off":
+            virsh(f"destroy {_standing.name}")
+        if not (DEVICES / _standing.uuids[0]).exists():
+            vgpu.create("turnstile-ts104_v4", _standing.uuids[0])
+        _standing.start()
+    return _standing
+
+
+def end_standing():
+    """Takes the guest away; fails when its kernel has complained."""
+    if _standing is None:  # --only has left out whoever wants it
+        return
+    try:
+        _standing.__exit__(None, None, None)
+    finally:
+        vgpu.remove(_standing.uuids[0])
 
 
 _NUMA = "<numa><cell id='0' cpus='0' memory='@NUMA@' unit='MiB'/></numa>"

@@ -215,6 +215,8 @@ class _Run:
         append = "console=ttyS0 loglevel=7 panic=-1 intel_iommu=on iommu=pt random.trust_cpu=on"
         # A CPU that L0 does not run for a while is not locked up: 120 s instead of 20 s.
         append += " watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=120"
+        # On a busy machine L1's watchdog of clocks would give up the TSC for a much slower clock.
+        append += " tsc=reliable"
         argv = [
             "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none",
             "-name", "turnstile-l1", "-machine", "q35", *self._accel_arguments(),
