@@ -146,11 +146,10 @@ void Vgpu::Work() {
   for (const FaultRecord& fault : events.faults) ForwardFault(fault);
   if (events.faults_lost) mmu_.PushOverflow();
   fifo_.HandleEvents(events);
-  if (mmu_.busy() && mmu_.Work()) {
-    QueueWork();  // a slice at a time: other accesses of the guest come in between
-    return;
-  }
-  fifo_.MmuIdle();  // also when a trap finished the work before we came
+  // A slice at a time: other accesses of the guest come in between.
+  const bool more = mmu_.Work();
+  if (!mmu_.busy()) fifo_.MmuIdle();  // also when a trap finished the work before we came
+  if (fifo_.CheckSome() || more) QueueWork();
 }
 
 // The packet as a bare TS104 would write it: the guest's instance block, function 0.

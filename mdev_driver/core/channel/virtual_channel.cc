@@ -305,6 +305,29 @@ void VirtualFifo::Revalidate(VirtualChannel& channel) {
   mmu_.Flush();
 }
 
+void VirtualFifo::Check(VirtualChannel& channel) {
+  channel.holds = static_cast<uint8_t>(channel.holds & ~VirtualChannel::kHoldCheck);
+  Revalidate(channel);
+  EnableIfFree(channel);
+}
+
+bool VirtualFifo::CheckSome() {
+  context_.mutex.AssertHeld();
+  if (!checks_wanted_) return false;
+  checks_wanted_ = false;
+  uint32_t checks = 0;
+  channels_.ForEach([&](uint64_t, base::UniquePtr<VirtualChannel>& channel) {
+    context_.mutex.AssertHeld();
+    if ((channel->holds & VirtualChannel::kHoldCheck) == 0) return;
+    if (++checks <= kChecksPerSlice) {
+      Check(*channel);
+    } else {
+      checks_wanted_ = true;
+    }
+  });
+  return checks_wanted_;
+}
+
 void VirtualFifo::Unmap(uint64_t start, uint64_t length) {
   context_.mutex.AssertHeld();
   channels_.ForEach([&](uint64_t, base::UniquePtr<VirtualChannel>& owned) {

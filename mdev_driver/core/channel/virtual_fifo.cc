@@ -40,7 +40,7 @@ void VirtualFifo::Reset() {
   channels_.Clear();
   intr_0_ = intr_mask_ = enable_[0] = enable_[1] = bind_error_ = sched_error_ = 0;
   sched_disable_ = runlist_events_ = ctxsw_timeouts_ = runlist_preempts_ = preempt_ = 0;
-  preempt_wanted_ = false;
+  preempt_wanted_ = checks_wanted_ = false;
   for (uint32_t& info : ctxsw_info_) info = 0;
   for (uint32_t& enable : idle_enable_) enable = 0;
   for (uint32_t r = 0; r < kNumRunlists; ++r) {
@@ -279,14 +279,22 @@ void VirtualFifo::Submit(uint32_t runlist) {
     intr_0_ |= Intr::SchedError::kMask;
   }
   // A channel that was bound and enabled before its instance block was filled counts as the
-  // hardware would see it: read when it is first scheduled.
+  // hardware would see it: read when it is first scheduled. Of many at once the work item reads the
+  // rest, which stay off the device until then.
+  uint32_t checks = 0;
   for (const uint16_t chid : list.chids()) {
     VirtualChannel* channel = Find(chid);
     if (channel == nullptr || !channel->bound || channel->listed) continue;
     channel->listed = true;
-    Revalidate(*channel);
-    EnableIfFree(*channel);
+    if (++checks <= kChecksPerSlice) {
+      Check(*channel);
+      continue;
+    }
+    channel->holds |= VirtualChannel::kHoldCheck;
+    Disable(*channel);
+    checks_wanted_ = true;
   }
+  if (checks_wanted_) ts_host_queue_vgpu_work(context_.host);
   context_.gpu.SubmitList(context_.partition.function, runlist, std::move(list));
 }
 

@@ -31,6 +31,7 @@ struct VirtualChannel {
     kHoldError = 1,  // a PBDMA error that the guest has not cleared
     kHoldMemOp = 2,  // its MEM_OP is being carried out
     kHoldSync = 4,   // its page tables are being translated
+    kHoldCheck = 8,  // its instance block is to be read again
   };
 
   MemoryCounter& counter;
@@ -53,6 +54,9 @@ struct VirtualChannel {
 // analysis does not see that the context of two parts is one.)
 class VirtualFifo {
  public:
+  // Instance blocks that one submit, or one call of the work item, reads and builds shadows of.
+  static constexpr uint32_t kChecksPerSlice = 16;
+
   VirtualFifo(VgpuContext& context, VirtualMmu& mmu) : context_(context), mmu_(mmu) {}
 
   // Registers to power-on values, channels gone: the hardware has been drained.
@@ -71,6 +75,8 @@ class VirtualFifo {
   void HandleEvents(FunctionEvents& events);
   // The MMU has finished work that channels wait for.
   void MmuIdle();
+  // One slice of reading instance blocks that a submit has put off. True: there is more.
+  bool CheckSome();
   // Guest memory goes away: USERDs in it are taken from their channels, which are stopped first.
   void Unmap(uint64_t start, uint64_t length);
 
@@ -122,6 +128,7 @@ class VirtualFifo {
   Status BuildShadow(VirtualChannel& channel, const InstanceBlock& block)
       TS_REQUIRES(context_.mutex);
   UserdPlace PlaceUserd(const InstanceBlock& block, base::Gpa* page) TS_REQUIRES(context_.mutex);
+  void Check(VirtualChannel& channel) TS_REQUIRES(context_.mutex);
   void Revalidate(VirtualChannel& channel) TS_REQUIRES(context_.mutex);
   void ReleaseParts(VirtualChannel& channel) TS_REQUIRES(context_.mutex);
   ChannelPointers PointersOf(const VirtualChannel& channel) const TS_REQUIRES(context_.mutex);
@@ -164,6 +171,8 @@ class VirtualFifo {
   bool preempt_wanted_ TS_GUARDED_BY(context_.mutex) = false;
   // Some channel has kHoldMemOp or kHoldSync.
   bool mmu_waited_for_ TS_GUARDED_BY(context_.mutex) = false;
+  // Some channel may have kHoldCheck.
+  bool checks_wanted_ TS_GUARDED_BY(context_.mutex) = false;
   Pbdma pbdmas_[kNumRunlists] TS_GUARDED_BY(context_.mutex);
 };
 

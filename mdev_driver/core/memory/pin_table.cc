@@ -97,7 +97,7 @@ void PinTable::Release(base::Gpa gpa) {
   if (unreferenced_.TryPushBack(gpa.value() >> kShift) != Status::kOk) scan_needed_ = true;
 }
 
-void PinTable::Flush() {
+bool PinTable::FlushSome(size_t pages) {
   if (scan_needed_) {
     // The list was cut short: one page at a time needs no memory.
     scan_needed_ = false;
@@ -107,12 +107,15 @@ void PinTable::Flush() {
       ts_host_unpin(vgpu_, page << kShift, 1, &pin.dma);
       return true;
     });
-    return;
+    return true;
   }
-  if (unreferenced_.empty()) return;
-  HeapSort(unreferenced_.data(), unreferenced_.size());
-  UnpinSorted(unreferenced_.data(), unreferenced_.size());
-  unreferenced_.Clear();
+  const size_t size = unreferenced_.size();
+  const size_t count = size < pages ? size : pages;
+  uint64_t* const last = unreferenced_.data() + (size - count);
+  HeapSort(last, count);
+  UnpinSorted(last, count);
+  unreferenced_.Truncate(size - count);
+  return size == count;
 }
 
 // `pages` is sorted and may name a page twice, or one that is referenced again.

@@ -35,7 +35,13 @@ class PinTable {
   // Gives one reference back. The page must have one.
   void Release(base::Gpa gpa);
   // Unpins what has no reference left, neighbours in one call.
-  void Flush();
+  void Flush() { static_cast<void>(FlushSome(kMaxPages)); }
+  // The same for at most `pages` of them (more when host memory was short). True: none is left.
+  bool FlushSome(size_t pages);
+  // Whether there is something to flush.
+  bool flush_wanted() const { return scan_needed_ || !unreferenced_.empty(); }
+  // About how many pages a flush would look at.
+  size_t unreferenced() const { return unreferenced_.size(); }
 
   // Whether a page of [start, start + length) is pinned, referenced or not.
   bool AnyPinned(uint64_t start, uint64_t length) const;

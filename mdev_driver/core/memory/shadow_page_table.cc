@@ -79,6 +79,7 @@ void ShadowDirectory::ReadEntries(uint32_t first, uint32_t last, SyncBudget& bud
     const uint64_t* old = copy_.data() + index * words;
     if (raw[0] == old[0] && (words == 1 || raw[1] == old[1])) continue;
     UpdateEntry(index, raw, changed);
+    budget.left -= SyncBudget::kTableCost;  // it may have made a table
   }
 }
 
@@ -218,10 +219,15 @@ void ShadowDirectory::Unmap(uint64_t start, uint64_t last, bool* changed) {
   });
 }
 
-void ShadowDirectory::ReleasePins() {
-  directories_.ForEach(
-      [](uint64_t, base::UniquePtr<ShadowDirectory>& child) { child->ReleasePins(); });
-  regions_.ForEach([](uint64_t, base::UniquePtr<ShadowRegion>& region) { region->ReleasePins(); });
+void ShadowDirectory::RetireChildren() {
+  directories_.ForEach([this](uint64_t, base::UniquePtr<ShadowDirectory>& child) {
+    memory_.RetireDirectory(std::move(child));
+  });
+  directories_.Clear();
+  regions_.ForEach([this](uint64_t, base::UniquePtr<ShadowRegion>& region) {
+    memory_.RetireRegion(std::move(region));
+  });
+  regions_.Clear();
 }
 
 // ---- ShadowSpace
@@ -327,26 +333,55 @@ void ShadowMemory::Flush() {
   const bool retired = !retired_regions_.empty() || !retired_directories_.empty();
   for (auto& space : spaces_) {
     if (space->syncing_ && retired) space->directory_->DropStaleLinks();
+  }
+  SyncBudget all{int64_t{1} << 62};
+  static_cast<void>(FlushTlb(all) && Free(all));
+}
+
+bool ShadowMemory::FlushTlb(SyncBudget& budget) {
+  for (auto& space : spaces_) {
     if (!space->changed_) continue;
+    if (budget.spent()) return false;
+    budget.left -= SyncBudget::kTlbCost;
     space->changed_ = false;
     tlb_.InvalidateTlb(space->shadow_root());
   }
-  for (auto& space : retired_spaces_) tlb_.InvalidateTlb(space->shadow_root());
-  FreeRetired();
-  pins_.Flush();
+  while (!retired_spaces_.empty()) {
+    if (budget.spent()) return false;
+    budget.left -= SyncBudget::kTlbCost;
+    tlb_.InvalidateTlb(retired_spaces_.back()->shadow_root());
+    RetireDirectory(std::move(retired_spaces_.back()->directory_));
+    retired_spaces_.PopBack();
+  }
+  return true;
 }
 
-void ShadowMemory::FreeRetired() {
-  while (ShadowRegion* region = retired_regions_.PopFront()) {
-    region->ReleasePins();
-    base::UniquePtr<ShadowRegion> owned(region);
+// A directory gives its children to the lists before it goes: however large a tree is, one step is
+// one table.
+bool ShadowMemory::Free(SyncBudget& budget) {
+  for (;;) {
+    const bool none = retired_regions_.empty() && retired_directories_.empty();
+    if (none || budget.spent()) break;
+    budget.left -= SyncBudget::kTableCost;
+    if (ShadowRegion* region = retired_regions_.PopFront(); region != nullptr) {
+      region->ReleasePins();
+      base::UniquePtr<ShadowRegion> owned(region);
+      continue;
+    }
+    base::UniquePtr<ShadowDirectory> owned(retired_directories_.PopFront());
+    owned->RetireChildren();
   }
-  while (ShadowDirectory* directory = retired_directories_.PopFront()) {
-    directory->ReleasePins();
-    base::UniquePtr<ShadowDirectory> owned(directory);
-  }
-  for (auto& space : retired_spaces_) space->directory_->ReleasePins();
-  retired_spaces_.Clear();
+  if (budget.spent()) return !flush_wanted();
+  const auto pages = static_cast<size_t>(budget.left);
+  budget.left -= static_cast<int64_t>(pins_.unreferenced());
+  return pins_.FlushSome(pages);
+}
+
+bool ShadowMemory::flush_wanted() const {
+  bool wanted = !retired_spaces_.empty() || !retired_regions_.empty() ||
+                !retired_directories_.empty() || pins_.flush_wanted();
+  for (const auto& space : spaces_) wanted = wanted || space->changed_;
+  return wanted;
 }
 
 void ShadowMemory::Clear() {

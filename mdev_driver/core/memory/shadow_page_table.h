@@ -36,9 +36,11 @@ struct SyncRange {
   static constexpr uint64_t kVaLimit = uint64_t{1} << 49;
 };
 
-// Work that may still be done in this slice: one per entry translated, kTableCost per table read.
+// Work that may still be done in this slice: one per entry translated or page unpinned, kTableCost
+// per table read, made or freed, kTlbCost per invalidate of the device.
 struct SyncBudget {
   static constexpr int64_t kTableCost = 64;
+  static constexpr int64_t kTlbCost = 256;
   int64_t left = 0;
   bool spent() const { return left <= 0; }
 };
@@ -78,6 +80,12 @@ class ShadowMemory {
   void Unmap(uint64_t start, uint64_t length);
   // After changes: makes the device forget what was changed, then frees retired tables and unpins.
   void Flush();
+  // The same in two parts and in slices, when no space is in the middle of a sync. True: done.
+  // FlushTlb: the device has forgotten. Free: what was retired is gone; only after FlushTlb.
+  bool FlushTlb(SyncBudget& budget);
+  bool Free(SyncBudget& budget);
+  // Whether Flush would do anything.
+  bool flush_wanted() const;
   // Releases everything, whatever the references. No channel is on the device any more.
   void Clear();
 
@@ -104,7 +112,6 @@ class ShadowMemory {
   Status TakeTable();
   void RetireRegion(base::UniquePtr<ShadowRegion> region);
   void RetireDirectory(base::UniquePtr<ShadowDirectory> directory);
-  void FreeRetired();
 
   HostGpu gpu_;
   const Partition& partition_;
@@ -212,7 +219,8 @@ class ShadowDirectory : public base::ListNode<> {
   void Unmap(uint64_t start, uint64_t last, bool* changed);
   // Takes links away that lead to tables about to be freed: see ShadowMemory::Flush.
   void DropStaleLinks();
-  void ReleasePins();
+  // Retires everything below it. The device cannot reach it any more.
+  void RetireChildren();
 
   uint64_t epoch = 0;
   bool linked = false;

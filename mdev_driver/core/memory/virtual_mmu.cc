@@ -44,9 +44,10 @@ Status VirtualMmu::Open() {
   // Guests choose the keys of the table of pins: its hash is seeded with what they do not know.
   const uint64_t seed =
       context_.gpu.host().NowNs() * 0x9e3779b97f4a7c15u ^ reinterpret_cast<uintptr_t>(this);
-  TS_TRY(pins_, base::MakeUnique<PinTable>(context_.host, seed));
+  TS_TRY(auto pins, base::MakeUnique<PinTable>(context_.host, seed));
   TS_TRY(shadow_, ShadowMemory::Create(context_.gpu.host(), context_.partition, context_.memory,
-                                       *pins_, context_.gpu, context_.memory_counter));
+                                       *pins, context_.gpu, context_.memory_counter));
+  pins_ = std::move(pins);
   return Status::kOk;
 }
 
@@ -61,13 +62,13 @@ void VirtualMmu::Close() {
   calls_before_ += pins_->host_calls();
   shadow_.reset();
   pins_.reset();
-  busy_ = false;
+  busy_ = syncing_ = false;
 }
 
 void VirtualMmu::Reset() {
   context_.mutex.AssertHeld();
   if (shadow_.get() != nullptr) shadow_->Clear();
-  busy_ = false;
+  busy_ = syncing_ = false;
   vaddr_ = upper_vaddr_ = pdb_ = upper_pdb_ = size_ = invalidate_ = 0;
   faults_[0] = FaultBuffer();
   faults_[1] = FaultBuffer();
@@ -81,6 +82,12 @@ base::Result<ShadowSpace*> VirtualMmu::AcquireSpace(GuestAddress root) {
   bool fresh = false;
   shadow_->set_pin_batch(context_.gpu.pin_batch());
   base::Result<ShadowSpace*> space = shadow_->Acquire(root, &fresh);
+  if (space.status() == Status::kNoSpace && !syncing_ && shadow_->flush_wanted()) {
+    // The limit counts tables that are waiting to be freed. To come here again the guest must have
+    // so many made anew, slice by slice.
+    shadow_->Flush();
+    space = shadow_->Acquire(root, &fresh);
+  }
   if (space.ok() && fresh) Start(false, root, SyncRange());
   ReportLimit();
   return space;
@@ -107,7 +114,11 @@ void VirtualMmu::UnpinPage(base::Gpa page) {
 
 void VirtualMmu::Flush() {
   context_.mutex.AssertHeld();
-  shadow_->Flush();
+  if (syncing_) return;  // comes at the end of it
+  SyncBudget budget{kTrapBudget};
+  if (!shadow_->FlushTlb(budget) || !shadow_->Free(budget)) {
+    ts_host_queue_vgpu_work(context_.host);
+  }
 }
 
 void VirtualMmu::Unmap(uint64_t start, uint64_t length) {
@@ -139,26 +150,28 @@ void VirtualMmu::Start(bool all_spaces, GuestAddress root, const SyncRange& rang
   if (RunSlice(kTrapBudget)) ts_host_queue_vgpu_work(context_.host);
 }
 
-// True: there is more to do.
+// True: there is more to do. What an earlier request retired is freed before the next one begins.
 bool VirtualMmu::RunSlice(int64_t units) {
+  SyncBudget budget{units};
+  if (!syncing_ && (!shadow_->FlushTlb(budget) || !shadow_->Free(budget))) return true;
   if (!busy_) return false;
   WaitUntilUnmapIsOver();
-  SyncBudget budget{units};
+  syncing_ = true;
   bool more = false;
   const uint64_t before = shadow_->ptes_translated();
   shadow_->ForEachSpace([&](ShadowSpace& space) { more = !space.Continue(budget) || more; });
+  more = more || !shadow_->FlushTlb(budget);
   if (!more) {
-    shadow_->Flush();
-    busy_ = false;
+    busy_ = syncing_ = false;
     ReportLimit();
   }
   ts_host_trace_shadow_update(context_.host, shadow_->ptes_translated() - before, more);
-  return more;
+  return more || !shadow_->Free(budget);
 }
 
 bool VirtualMmu::Work() {
   context_.mutex.AssertHeld();
-  return RunSlice(kWorkBudget);
+  return shadow_.get() != nullptr && RunSlice(kWorkBudget);
 }
 
 void VirtualMmu::ReportLimit() {

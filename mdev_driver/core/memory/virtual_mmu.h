@@ -36,7 +36,8 @@ class VirtualMmu {
   // A page for direct use by the device (USERD). kFault: no such page, or limit.
   base::Result<base::Hpa> PinPage(base::Gpa page);
   void UnpinPage(base::Gpa page);
-  // Carries out what was released: see ShadowMemory::Flush.
+  // Carries out what was released, in slices: see ShadowMemory::Flush. What this call does not get
+  // done is left to Work.
   void Flush();
   void Unmap(uint64_t start, uint64_t length);
   bool AnyPinned(uint64_t start, uint64_t length) const;
@@ -46,7 +47,7 @@ class VirtualMmu {
 
   // Whether an invalidate of the guest, or the filling of a new space, goes on.
   bool busy() const;
-  // One slice of that work. True: there is more.
+  // One slice of that work, and of taking apart what is not needed any more. True: there is more.
   bool Work();
 
   // Puts a packet, translated for the guest, into its fault buffer 0.
@@ -83,8 +84,8 @@ class VirtualMmu {
   VgpuContext& context_;
   base::UniquePtr<PinTable> pins_ TS_GUARDED_BY(context_.mutex);
   base::UniquePtr<ShadowMemory> shadow_ TS_GUARDED_BY(context_.mutex);
-  bool busy_ TS_GUARDED_BY(context_.mutex) = false;
-
+  bool busy_ TS_GUARDED_BY(context_.mutex) = false;     // an invalidate is asked for, not done
+  bool syncing_ TS_GUARDED_BY(context_.mutex) = false;  // some of it is: tables are half changed
   uint64_t quiet_until_ns_ TS_GUARDED_BY(context_.mutex) = 0;
 
   uint32_t vaddr_ TS_GUARDED_BY(context_.mutex) = 0;
