@@ -34,7 +34,7 @@ REPO = pathlib.Path(__file__).resolve().parents[2]
 _COMPILED = re.compile(
     r"^(common|mdev_driver|guest_driver|qemu_device|tools/kbuild|tests)/|^(tools/)?meson"
 )
-_NOT_COMPILED = re.compile(r"^tests/(boot|guest|libvirt|sched)/|\.md$|\.ya?ml$")
+_NOT_COMPILED = re.compile(r"^tests/(boot|guest|libvirt|sched|fuzz/corpus)/|\.md$|\.ya?ml$")
 
 # ts104.ko needs DRM interfaces that 6.1 does not have.
 MODULE_SERIES = ("6.1", "6.12", "newest")
@@ -154,15 +154,20 @@ class Builder:
         with self._cache.lock(self._top.name):
             yield
 
-    def in_toolbox(self, argv, log, cwd="/turnstile", env=None, stdout=None):
+    def in_toolbox(self, argv, log, cwd="/turnstile", env=None, stdout=None, binds=()):
         """Runs a command in the tool box with this build at /turnstile; returns its status.
 
-        Output goes to the log file `log`, or to `stdout` when given.
+        Output goes to the log file `log`, or to `stdout` when given. `binds`: further directories,
+        pairs (outside, inside).
         """
         command = process.in_root(
             self._lab.toolbox,
             ["nice", *argv],
-            [(self._top, "/turnstile"), (self._lab.qemu / "include", "/opt/qemu-include")],
+            [
+                (self._top, "/turnstile"),
+                (self._lab.qemu / "include", "/opt/qemu-include"),
+                *binds,
+            ],
             cwd,
         )
         with open(self._top / f"{log}.log", "ab") as stream:

@@ -14,8 +14,10 @@ import accel
 import artifacts
 import bench
 import build
+import coverage
 import demo
 import full_image
+import fuzz
 import suites
 import cache as cache_module
 import host
@@ -150,6 +152,14 @@ def _test(arguments):
         return runner.run(arguments.suites or suites.ORDER)
 
 
+def _fuzz(arguments):
+    return fuzz.run(arguments.target, arguments.minutes, arguments.jobs, arguments.replay)
+
+
+def _coverage(arguments):
+    return coverage.run(arguments.files)
+
+
 def _bench(arguments):
     return bench.run(arguments.names, arguments.json)
 
@@ -158,7 +168,7 @@ def _clean(arguments):
     cache = cache_module.Cache()
     with cache.lock("setup"), cache.lock("build"):
         for path in cache.top.iterdir():
-            is_root = path.name.split("-")[0] in ("root", "toolbox", "l1", "qemu")
+            is_root = path.name.split("-")[0] in ("root", "toolbox", "l1", "qemu", "fuzz")
             if (
                 path.is_dir()
                 and path.name not in ("locks", "run")
@@ -267,6 +277,17 @@ def _parser():
     sub.add_argument(
         "--full-counts", action="store_true", help="suite libvirt: thousands of repetitions; hours"
     )
+
+    sub = command("fuzz", _fuzz, "fuzz one target of tests/fuzz; its corpus grows in the cache")
+    sub.add_argument("target", metavar="TARGET", help=", ".join(fuzz.targets()))
+    sub.add_argument(
+        "--minutes", type=float, default=5, metavar="N", help="how long (default: %(default)s)"
+    )
+    sub.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
+    sub.add_argument("--replay", metavar="FILE", help="run this one input instead")
+
+    sub = command("coverage", _coverage, "line coverage of the driver's core by tests and corpora")
+    sub.add_argument("--files", action="store_true", help="show the lines that nothing runs")
 
     sub = command("bench", _bench, "measure; prints JSON")
     sub.add_argument("names", nargs="*", metavar="NAME", help=", ".join(bench.ORDER))
