@@ -14,7 +14,6 @@ import accel
 import artifacts
 import bench
 import build
-import coverage
 import demo
 import full_image
 import fuzz
@@ -156,10 +155,6 @@ def _fuzz(arguments):
     return fuzz.run(arguments.target, arguments.minutes, arguments.jobs, arguments.replay)
 
 
-def _coverage(arguments):
-    return coverage.run(arguments.files)
-
-
 def _bench(arguments):
     return bench.run(arguments.names, arguments.json)
 
@@ -285,9 +280,6 @@ def _parser():
     )
     sub.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
     sub.add_argument("--replay", metavar="FILE", help="run this one input instead")
-
-    sub = command("coverage", _coverage, "line coverage of the driver's core by tests and corpora")
-    sub.add_argument("--files", action="store_true", help="show the lines that nothing runs")
 
     sub = command("bench", _bench, "measure; prints JSON")
     sub.add_argument("names", nargs="*", metavar="NAME", help=", ".join(bench.ORDER))
