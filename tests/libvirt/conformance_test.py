@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What libvirt, mdevctl and the tools above them ask of a mediated device. Runs inside the full L1."""
+"""What libvirt, mdevctl and the tools above ask of a mediated device. Inside the full L1."""
 
 import json
 import pathlib
@@ -221,7 +221,7 @@ def c16_mdevctl_writes_attributes_in_order_and_refuses_wrong_ones():
             expect(name in text, text)
         expect_equal(_attr(uuid, "weight"), "400")
         run(f"mdevctl stop --uuid {uuid}")
-        # Past the callout, as an editor of the file would: the driver refuses, nothing is half made.
+        # Past the callout, as an editor of the file would: the driver refuses.
         path = pathlib.Path(f"/etc/mdevctl.d/{address}/{uuid}")
         path.write_text(path.read_text().replace('"300"', '"99999999"'))
         text = run(f"mdevctl start --uuid {uuid}", status=None)
@@ -297,7 +297,7 @@ def c08_killed_qemu_leaves_nothing_and_its_memory_cannot_be_read():
     expect_equal(found, 0)
     virt.standing().compute()
     figure(
-        f"{filled['detail']} marked, none readable in {size >> 20} MiB, pins gone after {gone:.2f} s"
+        f"{filled['detail']} marked, none found in {size >> 20} MiB, pins gone after {gone:.2f} s"
     )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""vGPUs that come back when the host does. Runs inside the full L1, the second half after a reboot."""
+"""vGPUs that come back when the host does; half of it runs after a reboot. In the full L1."""
 
 import sys
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""libvirt and mdevctl as an operator uses them, and domains that take orders. Runs inside the full L1."""
+"""libvirt and mdevctl as an operator uses them, domains that take orders. Inside the full L1."""
 
 import contextlib
 import json
@@ -142,8 +142,8 @@ def hostdev_xml(uuid, extra=""):
 class Domain:
     """A domain with vGPUs, its guest ruled through a serial port.
 
-    `with Domain(…) as domain` defines it and takes it away again; start() boots it. Its kernel's log
-    is judged at the end.
+    `with Domain(…) as domain` defines it and takes it away again; start() boots it. Its kernel's
+    log is judged at the end.
     """
 
     def __init__(self, uuids, name=None, memory_mib=384, top="", devices="", balloon="none"):
@@ -179,8 +179,10 @@ class Domain:
     <controller type='pci' model='pcie-root'/>
     <controller type='pci' model='pcie-root-port'/>
     <controller type='pci' model='pcie-root-port'/>
-    <serial type='file'><source path='{self._directory}/console'/><target port='0'/></serial>
-    <serial type='file'><source path='{self._directory}/output'/><target port='1'/></serial>
+    <serial type='file'><source path='{self._directory}/console' append='on'/>
+      <target port='0'/></serial>
+    <serial type='file'><source path='{self._directory}/output' append='on'/>
+      <target port='1'/></serial>
     <serial type='unix'><source mode='bind' path='{self._directory}/agent'/>
       <target port='2'/></serial>
     {hostdevs}{self._devices}
