@@ -165,6 +165,12 @@ class Walks {
       FUZZ_CHECK(!shadow.ok && shadow.fault == ts104::FaultType::kUnsupportedAperture, where);
       return;
     }
+    // At the limit of pins it depends on the order of entries who has one.
+    const ts_host_vgpu& host = hostile_.machine().host();
+    if (!guest.page.sparse && system && host.pinned.size() >= host.max_pinned && !shadow.ok) {
+      FUZZ_CHECK(shadow.fault == ts104::FaultType::kUnsupportedAperture, where);
+      return;
+    }
     FUZZ_CHECK(shadow.ok && shadow.page.sparse == guest.page.sparse, where);
     if (guest.page.sparse) return;
     FUZZ_CHECK(shadow.page.base.aperture == guest.page.base.aperture, where);
