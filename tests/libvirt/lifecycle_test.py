@@ -171,7 +171,7 @@ def host_does_not_sleep_while_a_vgpu_exists():
             problem = vgpu.expect_errno("EBUSY", _write, state, kind)
             expect(not problem, f"{kind}: {problem}")
             log = virt.kernel_log().splitlines()[lines:]
-            expect(any("while vGPUs exist (1)" in line for line in log), f"no reason: {log}")
+            expect(any("while vGPUs exist (" in line for line in log), f"no reason: {log}")
     figure(f"refused: {', '.join(kinds)}")
 
 
