@@ -85,7 +85,7 @@ TEST(SchedFiguresTest, FixedShareOfMixedTypesWithTinyKernels) {
   rig.Add(Blocks(16), VgpuMachine::kV8);
   rig.Add(Blocks(16), VgpuMachine::kV8);
   rig.Run(50 * kMs);
-  const auto run = rig.Measure(3'000 * kMs);
+  const auto run = rig.Measure(10'000 * kMs);
   EXPECT_NEAR(Ratio(run[0], run[1]), 4, 0.02);
   EXPECT_NEAR(Ratio(run[2], run[1]), 1, 0.005);
 }

@@ -19,12 +19,18 @@ constexpr const char* kPolicies[] = {"equal_share", "fixed_share", "weighted", "
 // Slices of the copy engine's runlist as they are traced.
 class SliceRecorder {
  public:
-  explicit SliceRecorder(SchedRig& rig) {
-    rig.gpu().on_slice = [this](uint32_t runlist, const ts_slice& slice) {
+  explicit SliceRecorder(SchedRig& rig) : rig_(rig) {
+    rig_.gpu().on_slice = [this](uint32_t runlist, const ts_slice& slice) {
       if (runlist == Tenant::kRunlist) slices.push_back(slice);
     };
   }
+  // The rig outlives its recorders, and its vGPUs' last slices end when they close.
+  ~SliceRecorder() { rig_.gpu().on_slice = nullptr; }
+
   std::vector<ts_slice> slices;
+
+ private:
+  SchedRig& rig_;
 };
 
 TEST(SchedTraceTest, SlicesNeverOverlapAndAddUpToTheAccount) {
