@@ -245,7 +245,7 @@ class _Run:
 
         QEMU's emulation of SVM is not safe with several: what one vCPU does while another is on its
         way in or out of its guest can give the guest an interrupt twice, or never, and ends in a
-        corrupted stack of L1's kernel within some 20 000 interrupts, also with no driver of ours in
+        corrupted stack of L1's kernel within some 30 000 interrupts, also with no driver of ours in
         L1 (docs/testing.md). One CPU has no such neighbour.
         """
         if self._request.cpus:
