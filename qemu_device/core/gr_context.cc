@@ -104,9 +104,7 @@ bool GrContextBuffer::Read(const Location& at, uint64_t offset, std::span<std::b
     return !fault.has_value();
   }
   const PhysicalAddress where = {Aperture::kVid, address};
-  if (machine_.memory.InRange(where, data.size())) {
-    machine_.memory.Report(channel_.gfid, where, data.size());
-  }
+  machine_.memory.ReportInRange(channel_.gfid, where, data.size());
   const BusStatus status = machine_.memory.Read(where, data);
   if (status != BusStatus::kOk) fault_ = {FaultOfBus(status), address, AccessKind::kRead};
   return status == BusStatus::kOk;
@@ -120,9 +118,7 @@ bool GrContextBuffer::Write(const Location& at, uint64_t offset, std::span<const
     return !fault.has_value();
   }
   const PhysicalAddress where = {Aperture::kVid, address};
-  if (machine_.memory.InRange(where, data.size())) {
-    machine_.memory.Report(channel_.gfid, where, data.size());
-  }
+  machine_.memory.ReportInRange(channel_.gfid, where, data.size());
   const BusStatus status = machine_.memory.Write(where, data);
   if (status != BusStatus::kOk) fault_ = {FaultOfBus(status), address, AccessKind::kWrite};
   return status == BusStatus::kOk;

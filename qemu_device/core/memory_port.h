@@ -59,6 +59,10 @@ class MemoryPort {
     if (ops_.touched == nullptr) return;
     ops_.touched(opaque_, gfid, at.aperture == Aperture::kSys, at.offset, bytes);
   }
+  // The same of what may lie outside of memory: an access there reaches nothing.
+  void ReportInRange(uint32_t gfid, PhysicalAddress at, uint64_t bytes) const {
+    if (InRange(at, bytes)) Report(gfid, at, bytes);
+  }
 
   BusStatus Read(PhysicalAddress at, std::span<std::byte> data) const;
   BusStatus Write(PhysicalAddress at, std::span<const std::byte> data) const;

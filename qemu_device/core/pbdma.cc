@@ -94,8 +94,8 @@ Pbdma::Outcome Pbdma::Load(uint32_t chid, uint32_t inst, uint32_t gfid, uint64_t
 Pbdma::Outcome Pbdma::ReadGpPut(uint64_t now) {
   uint32_t put = 0;
   const auto userd = UserdAddress();
-  if (userd.has_value() && machine_.memory.InRange(*userd, NV_USERD_SIZE)) {
-    machine_.memory.Report(channel_->gfid, *userd, NV_USERD_SIZE);
+  if (userd.has_value()) {
+    machine_.memory.ReportInRange(channel_->gfid, *userd, NV_USERD_SIZE);
   }
   const BusStatus status = userd.has_value()
                                ? machine_.memory.ReadValue(*userd + NV_USERD_GP_PUT, put)
