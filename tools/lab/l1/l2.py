@@ -42,7 +42,7 @@ class Guest:
         self, name, command, devices=(), files=None, memory_mib=512, cpus=1, qemu=(), reboots=False
     ):
         self.name = name
-        self._judged = ""
+        self._judged = None
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix=f"l2-{name}-"))
         # What say() writes. Open for reading too: QEMU's end is never alone.
         os.mkfifo(self.directory / "input")
@@ -104,7 +104,7 @@ class Guest:
 
     def kernel_faults(self):
         """Lines of the guest's kernel log that show a fault."""
-        return dmesg.bad_lines(self._judged or self.console())
+        return dmesg.bad_lines(self.console() if self._judged is None else self._judged)
 
     def _state(self):
         """Where a guest is that does not end: its CPU, its interrupts, its kernel's blocked tasks."""
