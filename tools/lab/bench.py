@@ -25,8 +25,6 @@ from errors import LabError
 
 ORDER = ("micro", "native", "pin", "share")
 
-_MICRO_OPTIONS = ["-Dbuildtype=release", "-Dtests=true", "-Dbenchmarks=enabled"]
-
 
 def run(names, json_path):
     """Runs the benchmarks `names` (all when empty); returns the exit status."""
@@ -73,7 +71,7 @@ def _machine(lab, cache):
 def _micro(builder):
     results = {}
     with builder.busy():
-        inside = builder.meson("release", _MICRO_OPTIONS)
+        inside = builder.meson("release", build.RELEASE_OPTIONS)
         programs = sorted((builder.top / "out/release").rglob("*_bench"))
         for program in programs:
             name = program.name

@@ -11,13 +11,13 @@ import os
 
 import artifacts
 import bench
+import build
 import cache as cache_module
 from errors import LabError
 from progress import Progress
 
 POLICIES = ("best_effort", "equal_share", "fixed_share", "weighted", "latency")
 
-_OPTIONS = ["-Dbuildtype=release", "-Dtests=true", "-Dbenchmarks=enabled"]
 _RIG = "tests/rig/rig_share_figures"
 _DECISIONS = "tests/bench/sched_bench"
 _SECONDS = 10  # of every window, modelled in the rig and real in the lab
@@ -29,16 +29,17 @@ def run(lab, cache, builder):
     progress = Progress(600 + 120 * len(POLICIES) + 30)
     report = {}
     try:
-        progress.step("compiling the rig", 600)
-        builder.configured("release", _OPTIONS)
-        builder.compile("release", [_RIG, _DECISIONS])
-        progress.step_done()
-        progress.step("rig", 120 * len(POLICIES))
-        report.update(_rig(builder, progress))
-        progress.step_done(f"{len(report['rig'])} points")
-        progress.step("time of a decision", 30)
-        report.update(_decisions(builder))
-        progress.step_done()
+        with builder.busy():
+            progress.step("compiling the rig", 600)
+            builder.configured("release", build.RELEASE_OPTIONS)
+            builder.compile("release", [_RIG, _DECISIONS])
+            progress.step_done()
+            progress.step("rig", 120 * len(POLICIES))
+            report.update(_rig(builder, progress))
+            progress.step_done(f"{len(report['rig'])} points")
+            progress.step("time of a decision", 30)
+            report.update(_decisions(builder))
+            progress.step_done()
     finally:
         progress.close()
     # From here on L1 says itself which step it is at.

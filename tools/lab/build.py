@@ -42,6 +42,18 @@ GUEST_SERIES = ("6.12", "newest")
 
 PARTS = ("plugin", "driver", "guest", "programs")
 
+# Of meson builds that several commands make or run.
+RELEASE_OPTIONS = ["-Dbuildtype=release", "-Dtests=true", "-Dbenchmarks=enabled"]
+SANITIZED_OPTIONS = [
+    "-Doptimization=1", "-Ddebug=true", "-Db_lundef=false", "-Dbenchmarks=disabled",
+]  # fmt: skip
+CLANG = {"CC": "clang", "CXX": "clang++"}
+SANITIZER_ENV = {
+    "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1",
+    "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+    "TSAN_OPTIONS": "halt_on_error=1",
+}
+
 
 @dataclasses.dataclass(frozen=True)
 class Product:

@@ -17,13 +17,9 @@ from errors import LabError
 
 _CORPORA = build.REPO / "tests/fuzz/corpus"
 OPTIONS = [
-    "-Doptimization=1", "-Ddebug=true", "-Db_lundef=false", "-Dbenchmarks=disabled",
+    *build.SANITIZED_OPTIONS,
     "-Db_sanitize=address,undefined", "-Dfuzz=true", "-Dcpp_args=-fsanitize=fuzzer-no-link",
 ]  # fmt: skip
-_ENV = {
-    "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1",
-    "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
-}
 _LONGEST_INPUT = 4096
 _SECONDS_PER_INPUT = 60
 
@@ -49,7 +45,7 @@ def run(target, minutes, jobs, replay):
         shutil.copyfile(seed, corpus / seed.name)
     with build.opened(lab, cache) as builder:
         with builder.busy():
-            inside = builder.configured("fuzz", OPTIONS, {"CC": "clang", "CXX": "clang++"})
+            inside = builder.configured("fuzz", OPTIONS, build.CLANG)
             builder.compile("fuzz", [f"tests/fuzz/fuzz_{target}"])
         program = f"{inside}/tests/fuzz/fuzz_{target}"
         if replay:
@@ -64,7 +60,7 @@ def _replay(builder, store, program, path):
     copied = store / "replay"
     shutil.copyfile(path, copied)
     return builder.in_toolbox(
-        [program, "/fuzz/replay"], "fuzz-replay", env=_ENV, binds=[(store, "/fuzz")], stdout=1
+        [program, "/fuzz/replay"], "fuzz-replay", env=build.SANITIZER_ENV, binds=[(store, "/fuzz")], stdout=1
     )
 
 
@@ -80,7 +76,7 @@ def _fuzz(builder, store, program, target, minutes, jobs):
         argv += [f"-fork={jobs}"]
     print(f"fuzz: {target} for {minutes:g} minutes, log {builder.top / log}.log", flush=True)
     begin = time.time()
-    status = builder.in_toolbox(argv, log, env=_ENV, binds=[(store, "/fuzz")])
+    status = builder.in_toolbox(argv, log, env=build.SANITIZER_ENV, binds=[(store, "/fuzz")])
     text = (builder.top / f"{log}.log").read_text(errors="replace")
     seconds = time.time() - begin
     runs = _number(r"number_of_executed_units: (\d+)", text) or _number(r"^#(\d+)", text)

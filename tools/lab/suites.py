@@ -32,11 +32,9 @@ NAMES = (*ORDER, "sched", "libvirt")
 
 _TESTS = build.REPO / "tests"
 
-_SANITIZED = ["-Doptimization=1", "-Ddebug=true", "-Db_lundef=false", "-Dbenchmarks=disabled"]
-_ASAN = [*_SANITIZED, "-Db_sanitize=address,undefined"]
-_TSAN = [*_SANITIZED, "-Db_sanitize=thread"]
+_ASAN = [*build.SANITIZED_OPTIONS, "-Db_sanitize=address,undefined"]
+_TSAN = [*build.SANITIZED_OPTIONS, "-Db_sanitize=thread"]
 _GCC12 = {"CC": "gcc-12", "CXX": "g++-12"}
-_CLANG = {"CC": "clang", "CXX": "clang++"}
 
 
 @dataclasses.dataclass
@@ -114,7 +112,7 @@ class Runner:
             self._add(Result(f"style/shellcheck {script}", outcome, time.monotonic() - begin, text))
 
     def _thread(self):
-        self._meson("tsan", _TSAN, _CLANG, "thread", select=["rig", "unit"], match=_is_threaded)
+        self._meson("tsan", _TSAN, build.CLANG, "thread", select=["rig", "unit"], match=_is_threaded)
 
     def _meson(self, name, options, env, suite, select=None, match=None):
         """Runs the tests of `suite` (or of the suites `select`) of the meson build `name`."""
@@ -133,7 +131,7 @@ class Runner:
                 self._add(Result(f"{suite}/compiles", "passed", time.monotonic() - begin))
             argv = ["meson", "test", "-C", inside, "--no-rebuild", "-t", "5"]
             names = [test["name"] for test in tests]
-            self._builder.in_toolbox([*argv, *names], f"test-{suite}", env=_SANITIZER_ENV)
+            self._builder.in_toolbox([*argv, *names], f"test-{suite}", env=build.SANITIZER_ENV)
             log = self._builder.top / "out" / name / "meson-logs/testlog.json"
             records = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
         for record in records:
@@ -359,13 +357,6 @@ def _meson_result(suite, record):
     lines = (record.get("stdout", "") + record.get("stderr", "")).splitlines()
     name = f"{suite}/{record['name'].split(' / ')[-1]}"
     return Result(name, outcome, record["duration"], "\n".join(lines[-40:]))
-
-
-_SANITIZER_ENV = {
-    "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1",
-    "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
-    "TSAN_OPTIONS": "halt_on_error=1",
-}
 
 
 def _is_threaded(test):
