@@ -122,6 +122,19 @@ void Hostile::StartChannel(uint32_t channel, uint32_t runlist, uint32_t config) 
   guest_.Submit(runlist, {channel});
 }
 
+void Hostile::Recover(uint32_t channel, uint32_t pbdma) {
+  Write(NV_PPBDMA_INTR_0(pbdma), ~0u);
+  Write(NV_PPBDMA_INTR_1(pbdma), ~0u);
+  Write(NV_PCCSR_CHANNEL(channel), 3u << 22 | 1u << 10);
+}
+
+void Hostile::Restart(uint32_t channel, uint32_t runlist, uint64_t ns) {
+  Write(NV_PCCSR_CHANNEL(channel), 1u << 11);
+  Advance(ns);
+  Write(NV_PCCSR_CHANNEL_INST(channel), 0);
+  StartChannel(channel, runlist);
+}
+
 void Hostile::Finish() {
   machine_.Close();
   CheckDevice(gpu_);

@@ -48,6 +48,11 @@ class Hostile {
   // Channel 0..3 bound, enabled, in a list of `runlist`, with a GR context.
   void StartChannel(uint32_t channel, uint32_t runlist, uint32_t config = 0);
 
+  // The channel's faults and those of the PBDMA are cleared; it is enabled again.
+  void Recover(uint32_t channel, uint32_t pbdma);
+  // The channel stopped, unbound after `ns`, and started anew.
+  void Restart(uint32_t channel, uint32_t runlist, uint64_t ns);
+
   // After everything: closes the vGPU, nothing of it is left, the device touched nothing foreign.
   void Finish();
 

@@ -107,17 +107,8 @@ void StepProgram(Hostile& hostile, Input& input) {
                             static_cast<uint32_t>(RawGuest::kData) + 0xc000});
       return;
     case 7: hostile.Write(NV_PFIFO_RUNLIST_PREEMPT, 1); return;
-    case 8:
-      hostile.Write(NV_PPBDMA_INTR_0(0), ~0u);
-      hostile.Write(NV_PPBDMA_INTR_1(0), ~0u);
-      hostile.Write(NV_PCCSR_CHANNEL(kChannel), 3u << 22 | 1u << 10);
-      return;
-    case 9:
-      hostile.Write(NV_PCCSR_CHANNEL(kChannel), 1u << 11);
-      hostile.Advance(200'000);
-      hostile.Write(NV_PCCSR_CHANNEL_INST(kChannel), 0);
-      hostile.StartChannel(kChannel, kRunlist);
-      return;
+    case 8: hostile.Recover(kChannel, 0); return;
+    case 9: hostile.Restart(kChannel, kRunlist, 200'000); return;
     default: {
       const uint64_t at = kCode + uint64_t{input.Below(kCodeWords)} * 4;
       for (uint32_t count = 1 + kind / 64; count > 0; --count) {

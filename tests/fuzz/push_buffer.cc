@@ -81,17 +81,8 @@ void StepPushBuffer(Hostile& hostile, Input& input) {
       hostile.Ring(channel | channel << 16);
       return;
     }
-    case 2:
-      hostile.Write(NV_PPBDMA_INTR_0(channel), ~0u);
-      hostile.Write(NV_PPBDMA_INTR_1(channel), ~0u);
-      hostile.Write(NV_PCCSR_CHANNEL(channel), 3u << 22 | 1u << 10);
-      return;
-    case 3:
-      hostile.Write(NV_PCCSR_CHANNEL(channel), 1u << 11);
-      hostile.Advance(300'000);
-      hostile.Write(NV_PCCSR_CHANNEL_INST(channel), 0);
-      hostile.StartChannel(channel, channel);
-      return;
+    case 2: hostile.Recover(channel, channel); return;
+    case 3: hostile.Restart(channel, channel, 300'000); return;
     case 4:
       hostile.guest().Push(
           channel, channel,

@@ -39,6 +39,29 @@ struct Work {
   uint32_t copy_bytes = 64u << 10;  // at 2048 bytes per us
 };
 
+inline Work Blocks(uint32_t blocks, uint32_t depth = 1) {
+  Work work;
+  work.blocks = blocks;
+  work.depth = depth;
+  return work;
+}
+
+// Two tenants, and the ratio of the first one's share to the second one's that a policy promises
+// them when their weights are 2 and 1.
+struct Order {
+  const char* policy;
+  double ratio;
+  VgpuMachine::Type first;
+  VgpuMachine::Type second;
+};
+// Of the policies that have shares.
+inline constexpr Order kOrders[] = {
+    {"equal_share", 1, VgpuMachine::kV4, VgpuMachine::kV4},
+    {"fixed_share", 2, VgpuMachine::kV2, VgpuMachine::kV4},
+    {"weighted", 2, VgpuMachine::kV4, VgpuMachine::kV4},
+    {"latency", 2, VgpuMachine::kV4, VgpuMachine::kV4},
+};
+
 // The light tenant: a kernel of 1 ms every 20 ms.
 inline Work LightWork() {
   Work work;
@@ -141,54 +164,9 @@ class ComputeTenant {
   bool stopped_ = false;
 };
 
-// The GPU, its tenants and the time.
-class ComputeRig {
+class ComputeRig : public PolicyRig<ComputeTenant, Work, VgpuMachine::kV16> {
  public:
-  explicit ComputeRig(const char* policy) : gpu_(ComputeConfig()) {
-    if (ts_gpu_set_policy(gpu_.core, policy) != 0) throw std::runtime_error(policy);
-  }
-
-  ComputeTenant& Add(const Work& work, VgpuMachine::Type type = VgpuMachine::kV16) {
-    tenants_.push_back(std::make_unique<ComputeTenant>(gpu_, type, work));
-    return *tenants_.back();
-  }
-  ComputeTenant& AddWeighted(const Work& work, uint32_t weight) {
-    ComputeTenant& tenant = Add(work);
-    tenant.Set(TS_VGPU_SCHED_WEIGHT, weight);
-    return tenant;
-  }
-  ComputeTenant& tenant(size_t index) { return *tenants_[index]; }
-  CountingGpu& gpu() { return gpu_; }
-  int Set(ts_sched_param param, uint32_t value) {
-    return ts_gpu_set_sched_param(gpu_.core, param, value);
-  }
-
-  // Guests look every `step`.
-  void Run(uint64_t ns, uint64_t step = 10 * kUs) {
-    const uint64_t end = gpu_.now_ns + ns;
-    while (gpu_.now_ns < end) {
-      for (auto& tenant : tenants_) tenant->Tick();
-      gpu_.AdvanceTo(std::min(gpu_.now_ns + step, end));
-    }
-  }
-  // Run time of everybody during the next `ns`.
-  std::vector<uint64_t> Measure(uint64_t ns) {
-    std::vector<uint64_t> before;
-    for (auto& tenant : tenants_) before.push_back(tenant->RunNs());
-    Run(ns);
-    for (size_t i = 0; i < before.size(); ++i) before[i] = tenants_[i]->RunNs() - before[i];
-    return before;
-  }
-  // Launches of all that have ended so far.
-  uint64_t Done() const {
-    uint64_t done = 0;
-    for (const auto& tenant : tenants_) done += tenant->done();
-    return done;
-  }
-
- private:
-  CountingGpu gpu_;
-  std::vector<std::unique_ptr<ComputeTenant>> tenants_;
+  explicit ComputeRig(const char* policy) : PolicyRig(ComputeConfig(), policy) {}
 };
 
 }  // namespace rig

@@ -11,13 +11,6 @@
 namespace rig {
 namespace {
 
-Work Blocks(uint32_t blocks, uint32_t depth = 1) {
-  Work work;
-  work.blocks = blocks;
-  work.depth = depth;
-  return work;
-}
-
 Work Copies(Work::Kind kind, uint32_t bytes, uint32_t depth) {
   Work work;
   work.kind = kind;
@@ -27,19 +20,6 @@ Work Copies(Work::Kind kind, uint32_t bytes, uint32_t depth) {
 }
 
 double Ratio(uint64_t a, uint64_t b) { return static_cast<double>(a) / static_cast<double>(b); }
-
-struct Order {
-  const char* policy;
-  double ratio;
-  VgpuMachine::Type first;
-  VgpuMachine::Type second;
-};
-const Order kOrders[] = {
-    {"equal_share", 1, VgpuMachine::kV4, VgpuMachine::kV4},
-    {"fixed_share", 2, VgpuMachine::kV2, VgpuMachine::kV4},
-    {"weighted", 2, VgpuMachine::kV4, VgpuMachine::kV4},
-    {"latency", 2, VgpuMachine::kV4, VgpuMachine::kV4},
-};
 
 class ShareOfGridsTest : public testing::TestWithParam<std::tuple<Order, uint32_t>> {};
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -121,25 +122,26 @@ class CountingGpu final : public ModelGpu {
   uint64_t writes = 0;
 };
 
-// The GPU, its tenants and the time.
-class SchedRig {
+// The GPU under a policy, its tenants, who do work of type `Task`, and the time.
+template <typename TenantType, typename Task, VgpuMachine::Type kDefaultType>
+class PolicyRig {
  public:
-  explicit SchedRig(const char* policy = "best_effort") : gpu_(SchedConfig()) {
+  PolicyRig(const RigConfig& config, const char* policy) : gpu_(config) {
     if (ts_gpu_set_policy(gpu_.core, policy) != 0) throw std::runtime_error(policy);
   }
 
-  Tenant& Add(const Load& load, VgpuMachine::Type type = VgpuMachine::kV8) {
-    tenants_.push_back(std::make_unique<Tenant>(gpu_, type, load));
+  TenantType& Add(const Task& task, VgpuMachine::Type type = kDefaultType) {
+    tenants_.push_back(std::make_unique<TenantType>(gpu_, type, task));
     return *tenants_.back();
   }
-  Tenant& AddWeighted(const Load& load, uint32_t weight,
-                      VgpuMachine::Type type = VgpuMachine::kV8) {
-    Tenant& tenant = Add(load, type);
+  TenantType& AddWeighted(const Task& task, uint32_t weight,
+                          VgpuMachine::Type type = kDefaultType) {
+    TenantType& tenant = Add(task, type);
     tenant.Set(TS_VGPU_SCHED_WEIGHT, weight);
     return tenant;
   }
   void Remove(size_t index) { tenants_.erase(tenants_.begin() + static_cast<ptrdiff_t>(index)); }
-  Tenant& tenant(size_t index) { return *tenants_[index]; }
+  TenantType& tenant(size_t index) { return *tenants_[index]; }
   size_t size() const { return tenants_.size(); }
   CountingGpu& gpu() { return gpu_; }
   int Set(ts_sched_param param, uint32_t value) {
@@ -162,10 +164,38 @@ class SchedRig {
     for (size_t i = 0; i < before.size(); ++i) before[i] = tenants_[i]->RunNs() - before[i];
     return before;
   }
+  // Pieces of work of all that have ended so far.
+  uint64_t Done() const {
+    uint64_t done = 0;
+    for (const auto& tenant : tenants_) done += tenant->done();
+    return done;
+  }
+  struct SwitchCount {
+    uint64_t accesses;  // to the GPU's registers, whatever they are for
+    uint64_t switches;  // away from who has work left
+  };
+  // Of the next `ns`.
+  SwitchCount CountSwitches(uint64_t ns) {
+    const auto preemptions = [this] {
+      uint64_t all = 0;
+      for (auto& tenant : tenants_) all += tenant->Figures().preemptions;
+      return all;
+    };
+    const uint64_t before = preemptions();
+    gpu_.reads = gpu_.writes = 0;
+    Run(ns);
+    const uint64_t accesses = gpu_.reads + gpu_.writes;
+    return {accesses, preemptions() - before};
+  }
 
  private:
   CountingGpu gpu_;
-  std::vector<std::unique_ptr<Tenant>> tenants_;
+  std::vector<std::unique_ptr<TenantType>> tenants_;
+};
+
+class SchedRig : public PolicyRig<Tenant, Load, VgpuMachine::kV8> {
+ public:
+  explicit SchedRig(const char* policy = "best_effort") : PolicyRig(SchedConfig(), policy) {}
 };
 
 }  // namespace rig

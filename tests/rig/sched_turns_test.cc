@@ -239,14 +239,7 @@ TEST(SchedTurnsTest, RegisterAccessesOfASwitch) {
     rig.Add(kSaturated, VgpuMachine::kV2);
     rig.Add(kSaturated, VgpuMachine::kV2);
     rig.Run(100 * kMs);
-    const auto preemptions = [&] {
-      return rig.tenant(0).Figures().preemptions + rig.tenant(1).Figures().preemptions;
-    };
-    const uint64_t before = preemptions();
-    rig.gpu().reads = rig.gpu().writes = 0;
-    rig.Run(1'000 * kMs);
-    const uint64_t accesses = rig.gpu().reads + rig.gpu().writes;
-    const uint64_t switches = preemptions() - before;
+    const auto [accesses, switches] = rig.CountSwitches(1'000 * kMs);
     ASSERT_GT(switches, 400u) << policy;
     EXPECT_LE(Ratio(accesses, switches), 6.0) << policy;
     RecordProperty(policy, std::to_string(Ratio(accesses, switches)));

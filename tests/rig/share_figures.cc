@@ -18,32 +18,15 @@ namespace {
 
 constexpr uint32_t kBlocks[] = {16, 32, 64, 132, 264, 528, 1056, 2112};
 
-struct Order {
-  const char* policy;
-  double ordered;
-  VgpuMachine::Type first;
-  VgpuMachine::Type second;
-};
-constexpr Order kOrders[] = {
-    {"best_effort", 2, VgpuMachine::kV4, VgpuMachine::kV4},
-    {"equal_share", 1, VgpuMachine::kV4, VgpuMachine::kV4},
-    {"fixed_share", 2, VgpuMachine::kV2, VgpuMachine::kV4},
-    {"weighted", 2, VgpuMachine::kV4, VgpuMachine::kV4},
-    {"latency", 2, VgpuMachine::kV4, VgpuMachine::kV4},
-};
-
-Work WorkOf(uint32_t blocks) {
-  Work work;
-  work.blocks = blocks;
-  return work;
-}
+// What is asked of a policy that has no shares is what they are measured against.
+constexpr Order kBestEffort = {"best_effort", 2, VgpuMachine::kV4, VgpuMachine::kV4};
 
 // Kernels that one tenant alone gets through.
 uint64_t Solo(uint32_t blocks, uint64_t ns) {
   static std::map<uint32_t, uint64_t> known;
   if (const auto it = known.find(blocks); it != known.end()) return it->second;
   ComputeRig rig("best_effort");
-  rig.Add(WorkOf(blocks), VgpuMachine::kV4);
+  rig.Add(Blocks(blocks), VgpuMachine::kV4);
   rig.Run(50 * kMs);
   const uint64_t before = rig.Done();
   rig.Run(ns);
@@ -60,9 +43,7 @@ Latencies LightBeside(const Order& order, uint32_t blocks, uint64_t ns) {
   ComputeRig rig(order.policy);
   ComputeTenant& light = rig.Add(LightWork(), order.second);
   light.Set(TS_VGPU_SCHED_LATENCY_US, 500);
-  Work saturating = WorkOf(blocks);
-  saturating.depth = 8;
-  rig.Add(saturating, order.first);
+  rig.Add(Blocks(blocks, 8), order.first);
   rig.Run(ns);
   return {light.Percentile(50) / kUs, light.Percentile(99) / kUs};
 }
@@ -76,8 +57,8 @@ struct Shares {
 Shares MeasureShares(const Order& order, uint32_t blocks, uint64_t ns) {
   constexpr uint64_t kWindow = 1'000 * kMs;
   ComputeRig rig(order.policy);
-  rig.Add(WorkOf(blocks), order.first).Set(TS_VGPU_SCHED_WEIGHT, 2);
-  rig.Add(WorkOf(blocks), order.second).Set(TS_VGPU_SCHED_WEIGHT, 1);
+  rig.Add(Blocks(blocks), order.first).Set(TS_VGPU_SCHED_WEIGHT, 2);
+  rig.Add(Blocks(blocks), order.second).Set(TS_VGPU_SCHED_WEIGHT, 1);
   rig.Run(50 * kMs);
   const uint64_t before = rig.Done();
   uint64_t run[2] = {};
@@ -87,7 +68,7 @@ Shares MeasureShares(const Order& order, uint32_t blocks, uint64_t ns) {
     const auto part = rig.Measure(window);
     run[0] += part[0];
     run[1] += part[1];
-    worst = std::max(worst, BeyondHalfPercent(part, {order.ordered, 1.0}) / kUs);
+    worst = std::max(worst, BeyondHalfPercent(part, {order.ratio, 1.0}) / kUs);
     left -= window;
   }
   return {static_cast<double>(run[0]) / static_cast<double>(run[1]), worst, rig.Done() - before};
@@ -100,8 +81,8 @@ void PrintPoint(const Order& order, uint32_t blocks, uint64_t ns, bool first) {
       "%s\n    {\"policy\": \"%s\", \"ordered\": %.1f, \"blocks\": %u, \"ratio\": %.4f, "
       "\"error_percent\": %.3f, \"throughput_of_solo\": %.4f, \"p50_us\": %lu, \"p99_us\": %lu, "
       "\"worst_1s_beyond_us\": %.0f}",
-      first ? "" : ",", order.policy, order.ordered, blocks, shares.ratio,
-      std::abs(shares.ratio / order.ordered - 1) * 100,
+      first ? "" : ",", order.policy, order.ratio, blocks, shares.ratio,
+      std::abs(shares.ratio / order.ratio - 1) * 100,
       static_cast<double>(shares.done) / static_cast<double>(Solo(blocks, ns)), light.p50_us,
       light.p99_us, shares.worst_window_us);
   std::fflush(stdout);
@@ -112,19 +93,13 @@ void PrintPoint(const Order& order, uint32_t blocks, uint64_t ns, bool first) {
 // decision is a switch.
 double SwitchAccesses() {
   ComputeRig rig("equal_share");
-  Work work = WorkOf(kSms);
+  Work work = Blocks(kSms);
   work.rounds = 100'000'000;
   rig.Add(work, VgpuMachine::kV4);
   rig.Add(work, VgpuMachine::kV4);
   rig.Run(100 * kMs);
-  const auto preemptions = [&] {
-    return rig.tenant(0).Figures().preemptions + rig.tenant(1).Figures().preemptions;
-  };
-  const uint64_t before = preemptions();
-  rig.gpu().reads = rig.gpu().writes = 0;
-  rig.Run(1'000 * kMs);
-  const uint64_t accesses = rig.gpu().reads + rig.gpu().writes;
-  return static_cast<double>(accesses) / static_cast<double>(preemptions() - before);
+  const auto count = rig.CountSwitches(1'000 * kMs);
+  return static_cast<double>(count.accesses) / static_cast<double>(count.switches);
 }
 
 // Kernels and nothing else: what one of `blocks` takes alone.
@@ -145,15 +120,17 @@ void PrintSolo(uint64_t ns) {
 int Print(uint64_t ns, int count, char** policies) {
   std::printf("{\n  \"rig\": [");
   bool first = true;
-  for (const Order& order : kOrders) {
+  const auto points_of = [&](const Order& order) {
     bool wanted = count == 0;
     for (int i = 0; i < count; ++i) wanted |= std::strcmp(policies[i], order.policy) == 0;
-    if (!wanted) continue;
+    if (!wanted) return;
     for (const uint32_t blocks : kBlocks) {
       PrintPoint(order, blocks, ns, first);
       first = false;
     }
-  }
+  };
+  points_of(kBestEffort);
+  for (const Order& order : kOrders) points_of(order);
   PrintSolo(ns);
   std::printf("  \"switch_register_accesses\": %.2f\n}\n", SwitchAccesses());
   return 0;
