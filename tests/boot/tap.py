@@ -7,12 +7,15 @@
 
     main()        # --group NAME --kernel SERIES [--boot N] [--only REGEX] [--full-counts]
 
+On the debug kernel a last test asks kmemleak what the others left behind.
+
 A test fails by raising; all of a group run, each with a record of its own. What a test measured it
 reports by figure(); the lab prints it beside the result.
 """
 
 import argparse
 import json
+import pathlib
 import re
 import subprocess
 import sys
@@ -23,12 +26,18 @@ _TESTS = []
 _figures = []
 arguments = None
 
+_KMEMLEAK = pathlib.Path("/sys/kernel/debug/kmemleak")
+# It reports what is older than 5 s and was the same in two scans.
+_LEAK_AGE_SECONDS = 6
+# The debug kernel, with KASAN and lockdep, is so much slower.
+_DEBUG_PATIENCE = 6
+
 
 class Failure(AssertionError):
     """What a test expected and did not find."""
 
 
-def test(group, kernels=("6.1", "6.12"), boot=1):
+def test(group, kernels=("6.1", "6.12", "debug"), boot=1):
     """Marks a function as a test of `group`, to be run on L1 kernels `kernels`, in L1's boot `boot`."""
 
     def mark(function):
@@ -48,6 +57,11 @@ def count(usual, full):
     return full if arguments.full_counts else usual
 
 
+def patience():
+    """By what to multiply times that another kernel than the debug one keeps."""
+    return _DEBUG_PATIENCE if arguments and arguments.kernel == "debug" else 1
+
+
 def expect(condition, message):
     """Fails with `message` unless `condition` holds."""
     if not condition:
@@ -61,7 +75,8 @@ def expect_equal(got, want):
 
 
 def wait_for(condition, seconds, message):
-    """Waits until `condition()` holds, for at most `seconds`."""
+    """Waits until `condition()` holds, for at most `seconds`; longer on the debug kernel."""
+    seconds *= patience()
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -75,7 +90,11 @@ def run(command, timeout=120, status=0):
     A `status` of None takes any status but 0.
     """
     result = subprocess.run(
-        command, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout
+        command,
+        shell=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=timeout * patience(),
     )
     text = result.stdout.decode(errors="replace")
     right = result.returncode != 0 if status is None else result.returncode == status
@@ -95,33 +114,49 @@ def main():
     parser.add_argument("--only", default="", metavar="REGEX")
     parser.add_argument("--full-counts", action="store_true")
     arguments = parser.parse_args()
-    failed = 0
-    for group, kernels, boot, function in _TESTS:
-        if (group, boot) != (arguments.group, arguments.boot) or arguments.kernel not in kernels:
-            continue
-        if not re.search(arguments.only, function.__name__):
-            continue
-        begin = time.monotonic()
-        _figures.clear()
-        outcome, text = "passed", ""
-        try:
-            function()
-        except Failure as failure:
-            where = traceback.extract_tb(failure.__traceback__)
-            line = next(f.lineno for f in reversed(where) if f.name == function.__name__)
-            outcome, text = "failed", f"line {line}: {failure}"
-        except Exception:  # whatever a test stumbles over is its result
-            outcome, text = "failed", traceback.format_exc()
-        failed += outcome == "failed"
-        _record(
-            name=function.__name__,
-            outcome=outcome,
-            seconds=time.monotonic() - begin,
-            text=text[-4000:],
-            figure=", ".join(_figures),
-        )
+    chosen = [
+        function
+        for group, kernels, boot, function in _TESTS
+        if (group, boot) == (arguments.group, arguments.boot)
+        and arguments.kernel in kernels
+        and re.search(arguments.only, function.__name__)
+    ]
+    if arguments.kernel == "debug":
+        chosen.append(nothing_is_leaked)
+    passed = [_run_test(function) for function in chosen]
     _record(end=True)
-    sys.exit(1 if failed else 0)
+    sys.exit(0 if all(passed) else 1)
+
+
+def nothing_is_leaked():
+    """Fails with kmemleak's report if there is one: memory of the kernel that nothing points to."""
+    for _ in range(2):
+        time.sleep(_LEAK_AGE_SECONDS)
+        _KMEMLEAK.write_text("scan")
+    expect_equal(_KMEMLEAK.read_text(), "")
+
+
+def _run_test(function):
+    """Runs and records one test; returns whether it passed."""
+    begin = time.monotonic()
+    _figures.clear()
+    outcome, text = "passed", ""
+    try:
+        function()
+    except Failure as failure:
+        where = traceback.extract_tb(failure.__traceback__)
+        line = next(f.lineno for f in reversed(where) if f.name == function.__name__)
+        outcome, text = "failed", f"line {line}: {failure}"
+    except Exception:  # whatever a test stumbles over is its result
+        outcome, text = "failed", traceback.format_exc()
+    _record(
+        name=function.__name__,
+        outcome=outcome,
+        seconds=time.monotonic() - begin,
+        text=text[-4000:],
+        figure=", ".join(_figures),
+    )
+    return outcome == "passed"
 
 
 def _record(**fields):

@@ -11,7 +11,7 @@ sys.path[:0] = ["/opt/turnstile/lab", "/lab/tests"]
 import demo
 import l2
 import vgpu
-from tap import expect, expect_equal, main, run, test, wait_for
+from tap import expect, expect_equal, main, patience, run, test, wait_for
 
 GROUPS = [
     {"name": "vgpu"},
@@ -30,7 +30,7 @@ def run_guest(command, devices, name="guest", status=0):
 
 def finish(guest, status=0):
     """Waits for a guest's end; its kernel must not have complained."""
-    got, output = guest.wait(GUEST_SECONDS)
+    got, output = guest.wait(GUEST_SECONDS * patience())
     text = output.decode(errors="replace")
     right = got != 0 if status is None else got == status
     expect(right, f"{guest.name}: exit status {got}\n{text[-2000:]}")
@@ -73,7 +73,7 @@ class Vgpu:
 
 @test("vgpu")
 def two_guests_compute_at_once_and_everything_is_verified():
-    report, problems = demo.run(2)
+    report, problems = demo.run(2, demo.TIMEOUT_S * patience())
     expect_equal(problems, [])
     expect_equal(len(report["guests"]), 2)
     for guest in report["guests"]:

@@ -3,6 +3,8 @@
 
 import pathlib
 
+import debug_kernel
+
 _HERE = pathlib.Path(__file__).parent
 _REPO = _HERE.parents[1]
 
@@ -23,6 +25,9 @@ def files(lab, product, kernel, installed=False):
     """
     put = {f"/opt/turnstile/lab/{pathlib.Path(name).name}": _HERE / name for name in _L1_PYTHON}
     put["/opt/turnstile/l2/vmlinuz"] = lab.vmlinuz("6.12")
+    if kernel == debug_kernel.NAME:  # the image has the modules of the others
+        modules = lab.modules_dir(kernel)
+        put[f"/usr/lib/modules/{modules.name}"] = modules
     if product is None:
         return put
     for name in ("turnstile", "ts104"):

@@ -14,6 +14,7 @@ Inside the tool box every build is mounted at the same place: absolute paths do 
 import contextlib
 import dataclasses
 import fcntl
+import functools
 import os
 import pathlib
 import re
@@ -23,6 +24,7 @@ import sys
 import time
 
 import cache as cache_module
+import debug_kernel
 import initramfs
 import kmod
 import process
@@ -34,7 +36,9 @@ REPO = pathlib.Path(__file__).resolve().parents[2]
 _COMPILED = re.compile(
     r"^(common|mdev_driver|guest_driver|qemu_device|tools/kbuild|tests)/|^(tools/)?meson"
 )
-_NOT_COMPILED = re.compile(r"^tests/(boot|guest|libvirt|sched|fuzz/corpus)/|\.md$|\.ya?ml$")
+_NOT_COMPILED = re.compile(
+    r"^tests/(boot|chaos|debug|guest|libvirt|sched|fuzz/corpus)/|\.md$|\.ya?ml$"
+)
 
 # ts104.ko needs DRM interfaces that 6.1 does not have.
 MODULE_SERIES = ("6.1", "6.12", "newest")
@@ -126,7 +130,7 @@ class Builder:
         if "programs" in parts:
             tasks["programs"] = ("meson.build", self._programs)
         if "guest" in parts:
-            wanted = {*series, "6.12"}.intersection(GUEST_SERIES)
+            wanted = {*series, "6.12"}.intersection((*GUEST_SERIES, debug_kernel.NAME))
             tasks |= self._module_tasks("guest_driver", wanted)
         if "driver" in parts:
             tasks |= self._module_tasks("mdev_driver", series)
@@ -152,13 +156,13 @@ class Builder:
         return Product(self._top)
 
     def _module_tasks(self, folder, all_series):
-        return {
-            f"{folder}-{series}": (
-                f"{folder}/Kbuild",
-                lambda series=series: self._module(folder, series),
-            )
-            for series in all_series
-        }
+        tasks = {}
+        for series in all_series:
+            name = f"{folder}-{series}"
+            if series == debug_kernel.NAME:  # its options may change, and its release stay
+                name = f"{folder}-{self._lab.debug_kernel.name}"
+            tasks[name] = (f"{folder}/Kbuild", functools.partial(self._module, folder, series))
+        return tasks
 
     @contextlib.contextmanager
     def busy(self):
@@ -178,6 +182,7 @@ class Builder:
             [
                 (self._top, "/turnstile"),
                 (self._lab.qemu / "include", "/opt/qemu-include"),
+                *self._debug_headers(),
                 *binds,
             ],
             cwd,
@@ -193,6 +198,10 @@ class Builder:
             status = child.wait()
             process.stop(child)
         return status
+
+    def _debug_headers(self):
+        headers = self._lab.debug_kernel / "headers"
+        return [(headers, debug_kernel.HEADERS)] if headers.exists() else []
 
     def must(self, argv, log, cwd="/turnstile", env=None):
         """Like in_toolbox, but a failure is a LabError that shows the compiler's messages."""
@@ -291,10 +300,9 @@ class Builder:
         wanted = [n for n in self._names if n.split("/")[0] in ("common", "tools", folder)]
         _sync(self._top / "src", tree, wanted, prune=("common", "tools", folder))
         inside = f"/turnstile/out/ko-{series}/{folder}"
-        release = self._lab.kernels()[series]["release"]
         log = f"{folder}-{series}"
         text = self.must(
-            ["make", "-C", f"/lib/modules/{release}/build", f"M={inside}", f"-j{os.cpu_count()}",
+            ["make", "-C", self._lab.headers(series), f"M={inside}", f"-j{os.cpu_count()}",
              "TURNSTILE_WERROR=1", "modules"],
             log,
         )  # fmt: skip

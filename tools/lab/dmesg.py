@@ -17,7 +17,7 @@ _BAD = re.compile(
 # Lines that match the above and are not a fault of anybody here.
 _HARMLESS = re.compile(
     # Announces the watchdogs at boot.
-    r"rcu: .*(Adjusting|expedited|configured|dynticks|offloaded)|"
+    r"rcu: .*(Adjusting|expedited|configured|dynticks|offloaded|lockdep checking)|"
     r"RCU (restricting|Tasks|event tracing)"
 )
 

@@ -19,6 +19,7 @@ import time
 import tty
 
 import accel
+import debug_kernel
 import dmesg
 import initramfs
 import process
@@ -32,6 +33,7 @@ _HERE = pathlib.Path(__file__).parent
 _RESULT_DISK_BYTES = 1 << 30
 # QEMU itself: translated code, and the pages of VRAM that are used.
 _QEMU_MIB = 1024
+_DEBUG_MIB = 2048
 
 
 @dataclasses.dataclass
@@ -190,9 +192,9 @@ class _Run:
     def _check_memory(self):
         meminfo = pathlib.Path("/proc/meminfo").read_text(encoding="ascii")
         available = int(re.search(r"MemAvailable: +(\d+)", meminfo)[1]) // 1024
-        if available < self._request.memory_mib + _QEMU_MIB:
+        if available < self._memory_mib() + _QEMU_MIB:
             raise LabError(
-                f"L1 needs {self._request.memory_mib} MiB and QEMU about {_QEMU_MIB} MiB, "
+                f"L1 needs {self._memory_mib()} MiB and QEMU about {_QEMU_MIB} MiB, "
                 f"but only {available} MiB are available on this machine"
             )
 
@@ -220,7 +222,7 @@ class _Run:
         argv = [
             "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none",
             "-name", "turnstile-l1", "-machine", "q35", *self._accel_arguments(),
-            "-smp", str(self._cpus()), "-m", str(request.memory_mib),
+            "-smp", str(self._cpus()), "-m", str(self._memory_mib()),
             "-device", "intel-iommu,intremap=off",
             "-drive", f"file=/var/lab/image/{self._image().name},if=virtio,format=raw,snapshot=on",
             "-drive", "file=/var/lab/run/in.tar,if=virtio,format=raw,readonly=on",
@@ -239,6 +241,11 @@ class _Run:
         if request.plugin:
             argv = ["env", f"LD_PRELOAD=/var/lab/plugin/{request.plugin.name}", *argv]
         return argv
+
+    def _memory_mib(self):
+        """L1's memory. KASAN's shadow and kmemleak's objects come on top on the debug kernel."""
+        extra = _DEBUG_MIB if self._request.kernel == debug_kernel.NAME else 0
+        return self._request.memory_mib + extra
 
     def _cpus(self):
         """How many CPUs L1 has.

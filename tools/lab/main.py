@@ -14,6 +14,7 @@ import accel
 import artifacts
 import bench
 import build
+import debug_kernel
 import demo
 import full_image
 import fuzz
@@ -61,7 +62,7 @@ def _pairs(values, option):
 
 def _run_l1(arguments, request):
     cache = cache_module.Cache()
-    lab = setup.ensure(cache, full=request.full)
+    lab = setup.ensure(cache, full=request.full, debug=request.kernel == debug_kernel.NAME)
     with build.opened(lab, cache) as builder:
         parts = [p for p in arguments.parts if not (request.bare and p == "driver")]
         product = builder.parts(parts, [request.kernel])
@@ -147,7 +148,8 @@ def _test(arguments):
     cache = cache_module.Cache()
     lab = setup.ensure(cache)
     with build.opened(lab, cache) as builder:
-        runner = suites.Runner(lab, cache, builder, arguments.only, arguments.full_counts)
+        chaos = suites.Chaos(arguments.minutes, arguments.seed, arguments.json)
+        runner = suites.Runner(lab, cache, builder, arguments.only, arguments.full_counts, chaos)
         return runner.run(arguments.suites or suites.ORDER)
 
 
@@ -163,7 +165,7 @@ def _clean(arguments):
     cache = cache_module.Cache()
     with cache.lock("setup"), cache.lock("build"):
         for path in cache.top.iterdir():
-            is_root = path.name.split("-")[0] in ("root", "toolbox", "l1", "qemu", "fuzz")
+            is_root = path.name.split("-")[0] in ("root", "toolbox", "l1", "qemu", "fuzz", "kernel")
             if (
                 path.is_dir()
                 and path.name not in ("locks", "run")
@@ -186,7 +188,7 @@ def _part_list(text):
 def _add_l1_options(parser):
     parser.add_argument(
         "--kernel",
-        choices=setup.L1_KERNELS,
+        choices=(*setup.L1_KERNELS, debug_kernel.NAME),
         default="6.12",
         help="L1's kernel (default: %(default)s)",
     )
@@ -270,8 +272,15 @@ def _parser():
     sub.add_argument("suites", nargs="*", metavar="SUITE", help=", ".join(suites.NAMES))
     sub.add_argument("--only", default="", metavar="REGEX", help="of the tests inside L1, these")
     sub.add_argument(
-        "--full-counts", action="store_true", help="suite libvirt: thousands of repetitions; hours"
+        "--full-counts",
+        action="store_true",
+        help="suites libvirt and debug: thousands of repetitions; hours",
     )
+    sub.add_argument(
+        "--minutes", type=float, default=15, metavar="N", help="suite chaos (default: %(default)s)"
+    )
+    sub.add_argument("--seed", type=int, metavar="S", help="suite chaos: which events come")
+    sub.add_argument("--json", default="", metavar="FILE", help="suite chaos: write its record")
 
     sub = command("fuzz", _fuzz, "fuzz one target of tests/fuzz; its corpus grows in the cache")
     sub.add_argument("target", metavar="TARGET", help=", ".join(fuzz.targets()))

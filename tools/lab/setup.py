@@ -9,6 +9,7 @@ nothing and a broken-off one goes on where it stopped:
   l1-image  root and the modules of both kernels as an ext4 image
   qemu      the headers of exactly the QEMU in root, for the device plugin
   l1-full   root with systemd, libvirt and mdevctl as an ext4 image; made when it is first needed
+  kernel-debug  a kernel that watches itself (debug_kernel.py); made when it is first needed
 """
 
 import ast
@@ -19,6 +20,7 @@ import re
 import subprocess
 
 import cache as cache_module
+import debug_kernel
 import full_image
 import process
 from errors import LabError
@@ -58,14 +60,29 @@ class Lab:
     l1_image: pathlib.Path
     qemu: pathlib.Path
     full_image: pathlib.Path  # exists after ensure(full=True)
+    debug_kernel: pathlib.Path  # exists after ensure(debug=True)
 
     def kernels(self):
-        """{"6.1": {"release", "version"}, …, "newest": …} as of when the tool box was made."""
-        return cache_module.read_json(self.toolbox / "opt/kernels/kernels.json")
+        """{"6.1": {"release", "version"}, …, "newest": …} as of when the tool box was made.
+
+        "debug" is among them when it exists.
+        """
+        kernels = cache_module.read_json(self.toolbox / "opt/kernels/kernels.json")
+        if self.debug_kernel.exists():
+            kernels[debug_kernel.NAME] = cache_module.read_json(self.debug_kernel / "kernel.json")
+        return kernels
 
     def kernel_dir(self, series):
         """The unpacked image package of an L1 kernel."""
+        if series == debug_kernel.NAME:
+            return self.debug_kernel / "kernel"
         return self.toolbox / "opt/kernels" / series
+
+    def headers(self, series):
+        """Where a build in the tool box finds what modules for this kernel are built against."""
+        if series == debug_kernel.NAME:
+            return debug_kernel.HEADERS
+        return f"/lib/modules/{self.kernels()[series]['release']}/build"
 
     def vmlinuz(self, series):
         """The bootable image of an L1 kernel."""
@@ -119,9 +136,10 @@ path-exclude=/usr/share/locale/*
 class _Steps:
     """Runs the steps; each `_make_*` fills a directory of the cache."""
 
-    def __init__(self, cache, full):
+    def __init__(self, cache, full, debug):
         self._cache = cache
         self._full = full
+        self._debug = debug
         self._progress = None
         source = pathlib.Path(__file__).read_text(encoding="utf-8")
         # A step's key holds the text of its own recipe and the key of the step it builds on.
@@ -138,6 +156,9 @@ class _Steps:
         self._full_key = self._recipe_key(
             source, "_make_full_image", [self._image_key, *full_image.key_parts()]
         )
+        self._debug_key = self._recipe_key(
+            source, "_make_debug_kernel", [self._toolbox_key, *debug_kernel.key_parts()]
+        )
 
     def lab(self):
         """Where the results are, whether or not they exist."""
@@ -147,6 +168,7 @@ class _Steps:
             l1_image=self._cache.path("l1-image", self._image_key) / "l1.ext4",
             qemu=self._cache.path("qemu", self._qemu_key),
             full_image=self._cache.path("l1-full", self._full_key) / "l1.ext4",
+            debug_kernel=self._cache.path("kernel-debug", self._debug_key),
         )
 
     def complete(self):
@@ -154,6 +176,7 @@ class _Steps:
         lab = self.lab()
         wanted = [lab.root, lab.toolbox, lab.l1_image, lab.qemu]
         wanted += [lab.full_image] if self._full else []
+        wanted += [lab.debug_kernel] if self._debug else []
         return all(path.exists() for path in wanted)
 
     def run(self):
@@ -167,6 +190,9 @@ class _Steps:
         if self._full:
             title = "disk image of the KVM host with libvirt"
             steps.append(("l1-full", self._full_key, self._make_full_image, title, 60))
+        if self._debug:
+            title = "debug kernel of the KVM host"
+            steps.append(("kernel-debug", self._debug_key, self._make_debug_kernel, title, 1200))
         self._progress = Progress(sum(step[4] for step in steps))
         try:
             for name, key, build, title, weight in steps:
@@ -300,6 +326,16 @@ class _Steps:
             process.in_root(toolbox, ["sh", "-c", script], binds=[(path, "/var/lab")]),
         )
 
+    def _make_debug_kernel(self, path):
+        lab = self.lab()
+        script = debug_kernel.prepare(path, lab.kernels()[debug_kernel.SERIES]["version"])
+        self._network(lab.toolbox)
+        self._command(
+            "kernel-debug",
+            process.in_root(lab.toolbox, ["sh", "-c", script], binds=[(path, "/var/lab")]),
+            steps=debug_kernel.BUILD_STEPS,
+        )
+
     # Helpers.
 
     def _resolve_kernels(self, path):
@@ -368,8 +404,11 @@ class _Steps:
             raise LabError(f"{argv[0]} failed in the tool box:\n{result.stderr.strip()}")
         return result.stdout
 
-    def _command(self, log, argv):
-        """Runs one command of a step; output goes to its log, apt's progress to the bar."""
+    def _command(self, log, argv, steps=0):
+        """Runs one command of a step; output goes to its log, apt's progress to the bar.
+
+        `steps`: how many objects a kernel's build makes, if it is one; they go to the bar.
+        """
         path = self._cache.top / "logs" / f"setup-{log}.log"
         child = process.start(
             argv,
@@ -381,8 +420,12 @@ class _Steps:
             errors="replace",
         )
         tail = []
+        made = 0
         with open(path, "a", encoding="utf-8") as stream:
             for line in child.stdout:
+                if steps and re.match(r"  [A-Z]+ ", line):
+                    made += 1
+                    self._progress.part(made / steps)
                 status = re.match(r"(dl|pm)status:[^:]*:([\d.]+):", line)
                 if status:
                     # Download and installation are about half of the work each.
@@ -412,12 +455,13 @@ def _explain(tail, status, log):
     return f"set-up failed (status {status}); the end of {log}:\n{tail.rstrip()}{cause}"
 
 
-def ensure(cache, verbose=False, full=False):
+def ensure(cache, verbose=False, full=False, debug=False):
     """Returns the finished set-up, making what is missing.
 
-    `verbose` also reports what is there; `full` asks for the image with libvirt as well.
+    `verbose` also reports what is there; `full` asks for the image with libvirt as well, `debug`
+    for the debug kernel.
     """
-    steps = _Steps(cache, full)
+    steps = _Steps(cache, full, debug)
     if not steps.complete() or verbose:
         process.check_namespaces()
         cache.check_space()

@@ -10,31 +10,44 @@
   guest   L2 guests with vGPUs, a bare GPU and a passed-through one
   sched   shares of three L2 guests that idle, reboot and are killed
   libvirt a full host: libvirtd and mdevctl, domains with vGPUs, capacity, a reboot of the host
+  chaos   four L2 guests that are killed, reset, unplugged …, and who survives beside them
+  debug   boot and two guests on a kernel that watches itself; soak; allocations fail one by one
 """
 
 import ast
 import dataclasses
 import json
 import pathlib
+import random
 import re
 import shlex
 import time
 
 import artifacts
 import build
+import debug_kernel
 import host
 import setup
 from errors import LabError
 
 ORDER = ("style", "unit", "rig", "thread", "module", "boot", "guest")
 # Run when they are named.
-NAMES = (*ORDER, "sched", "libvirt")
+NAMES = (*ORDER, "sched", "libvirt", "chaos", "debug")
 
 _TESTS = build.REPO / "tests"
 
 _ASAN = [*build.SANITIZED_OPTIONS, "-Db_sanitize=address,undefined"]
 _TSAN = [*build.SANITIZED_OPTIONS, "-Db_sanitize=thread"]
 _GCC12 = {"CC": "gcc-12", "CXX": "g++-12"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Chaos:
+    """How the suite chaos runs: for how long, with which seed (None: a new one), what to write."""
+
+    minutes: float = 15
+    seed: int | None = None
+    json: str = ""
 
 
 @dataclasses.dataclass
@@ -51,11 +64,15 @@ class Result:
 class Runner:
     """Runs suites one after another; prints each test as it ends."""
 
-    def __init__(self, lab, cache, builder, only="", full_counts=False):
-        """`only` and `full_counts` are for tests inside L1: a regular expression, and long runs."""
+    def __init__(self, lab, cache, builder, only="", full_counts=False, chaos=None):
+        """`only` and `full_counts` are for tests inside L1: a regular expression, and long runs.
+
+        `chaos`: how the suite of that name runs, a Chaos.
+        """
         self._lab = lab
         self._cache = cache
         self._builder = builder
+        self._chaos_options = chaos or Chaos()
         self._options = f"--only {shlex.quote(only)}" if only else ""
         self._options += " --full-counts" if full_counts else ""
         self._results = []
@@ -72,6 +89,8 @@ class Runner:
             "guest": lambda: self._in_l1("guest", "6.12", _TESTS / "guest/guest_test.py"),
             "sched": lambda: self._in_l1("sched", "6.12", _TESTS / "sched/sched_test.py"),
             "libvirt": self._libvirt,
+            "chaos": self._chaos,
+            "debug": self._debug,
         }
         for name in NAMES:
             if name not in names:
@@ -239,22 +258,62 @@ class Runner:
             name = f"boot/QEMU refuses {properties}"
             self._add(Result(name, outcome, time.monotonic() - begin, problem))
 
-    def _in_l1(self, suite, kernel, script):
-        """Runs the tests of `script` in L1, in one boot per group of the script's."""
+    def _chaos(self):
+        """Four guests and what is done to them, for some minutes."""
+        options = self._chaos_options
+        seed = random.randrange(1 << 31) if options.seed is None else options.seed
+        print(f"chaos: --minutes {options.minutes:g} --seed {seed}", flush=True)
+        outcome = self._in_l1(
+            "chaos",
+            "6.12",
+            _TESTS / "chaos/chaos_test.py",
+            timeout=60 * options.minutes + 1800,
+            env=f"CHAOS_SEED={seed} CHAOS_MINUTES={options.minutes:g}",
+        )
+        report = re.search(r"^lab-chaos: (.*)$", outcome.out.decode(), re.M) if outcome else None
+        if report:
+            _print_chaos(json.loads(report[1]))
+            if options.json:
+                pathlib.Path(options.json).write_text(report[1] + "\n", encoding="utf-8")
+
+    def _debug(self):
+        """On the debug kernel, which is several times slower than another."""
+        setup.ensure(self._cache, debug=True)
+        hours = 4 if "--full-counts" in self._options else 1
+        for suite, script, only in (
+            ("boot", "boot/boot_test.py", ""),
+            ("debug", "debug/debug_test.py", ""),
+            ("guest", "guest/guest_test.py", "two_guests|bare_gpu"),
+        ):
+            options = self._options
+            if only and "--only" not in options:
+                options += f" --only '{only}'"
+            self._in_l1(
+                suite, debug_kernel.NAME, _TESTS / script, timeout=hours * 3600, options=options
+            )
+
+    def _in_l1(self, suite, kernel, script, timeout=900, options="", env=""):
+        """Runs the tests of `script` in L1, in one boot per group of the script's.
+
+        `options` of the script, instead of the command line's. Returns the last boot's outcome, None
+        if that did not end.
+        """
+        outcome = None
         for group in _groups(script):
             begin = time.monotonic()
             product = self._builder.parts(build.PARTS, [kernel])
             request = host.Request(
-                command=f"python3 /lab/tests/{script.name} --kernel {kernel} --group {group.name} "
-                + self._options,
+                command=f"{env} python3 /lab/tests/{script.name} --kernel {kernel} "
+                f"--group {group.name} {options or self._options}",
                 kernel=kernel,
                 bare=group.bare,
-                guests=suite != "boot",
-                timeout=900,
+                guests=suite not in ("boot", "debug"),
+                timeout=timeout,
                 put={
                     **artifacts.files(self._lab, product, kernel),
                     **{f"/lab/tests/{p.name}": p for p in script.parent.glob("*.py")},
                     "/lab/tests/tap.py": _TESTS / "boot/tap.py",
+                    "/lab/tests/vfio.py": _TESTS / "boot/vfio.py",
                 },
                 plugin=product.plugin,
                 devices=artifacts.device(**group.device),
@@ -266,8 +325,10 @@ class Runner:
                 outcome = host.run(self._lab, self._cache, request, stream=False)
             except LabError as error:
                 self._add(Result(name, "failed", time.monotonic() - begin, str(error)))
+                outcome = None
                 continue
             self._report_l1(name, outcome)
+        return outcome
 
     def _libvirt(self):
         """All scripts of the suite in one L1 that reboots once: a boot is dear."""
@@ -337,6 +398,24 @@ def _print_figures(results):
     print("-- figures")
     for name, figure, outcome in rows:
         print(f"{name:{width}}  {figure}  {outcome}", flush=True)
+
+
+def _print_chaos(report):
+    """A table of the events by kind: how many, the longest that a survivor waited for a result."""
+    longest = {}
+    for event in report["events"]:
+        longest.setdefault(event["kind"], []).append(event["longest_s"])
+    errors = [
+        abs(share["error_percent"])
+        for event in report["events"]
+        for share in event["shares"]
+        if "error_percent" in share
+    ]
+    print(f"-- chaos, seed {report['seed']}\n{'event':14} count  longest wait for a result")
+    for kind in sorted(longest):
+        print(f"{kind:14} {len(longest[kind]):5}  {max(longest[kind]):.1f} s")
+    if errors:
+        print(f"{len(errors)} shares judged, largest error {max(errors):.1f} %", flush=True)
 
 
 # Properties of a TS104 and what must be in QEMU's message: the legal range, or the name.
