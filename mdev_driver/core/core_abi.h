@@ -89,7 +89,7 @@ enum ts_sched_param {
 };
 #define TS_SCHED_PARAMS 7
 
-/* Changes it while guests run. Process. -ERANGE; a log line tells the legal range. */
+/* Changes it while guests run. Process. -EINVAL; a log line tells the legal range. */
 int ts_gpu_set_sched_param(struct ts_gpu* gpu, enum ts_sched_param param, uint32_t value);
 /* Process. */
 uint32_t ts_gpu_get_sched_param(struct ts_gpu* gpu, enum ts_sched_param param);
@@ -255,7 +255,7 @@ enum ts_vgpu_sched_param {
 };
 #define TS_VGPU_SCHED_PARAMS 3
 
-/* From create to destroy, guests may run. Process. -ERANGE; a log line tells the legal range. */
+/* From create to destroy, guests may run. Process. -EINVAL; a log line tells the legal range. */
 int ts_vgpu_set_sched_param(struct ts_vgpu* vgpu, enum ts_vgpu_sched_param param, uint32_t value);
 /* Process. */
 uint32_t ts_vgpu_get_sched_param(struct ts_vgpu* vgpu, enum ts_vgpu_sched_param param);

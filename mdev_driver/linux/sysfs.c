@@ -51,7 +51,7 @@ static int tsl_parse_number(struct device *dev, struct device_attribute *attr, c
 	if (ret)
 		dev_warn(dev, "%s: \"%*pE\" is no number of 0 to %u\n", attr->attr.name, length, buf,
 			 U32_MAX);
-	return ret;
+	return ret ? -EINVAL : 0;
 }
 
 static ssize_t tsl_gpu_sched_show(struct device *dev, struct device_attribute *attr, char *buf)

@@ -263,9 +263,9 @@ TEST(SchedTurnsTest, RegisterAccessesOfASwitchFromAnIdleVgpu) {
 TEST(SchedTurnsTest, RangesAreCheckedAndNamed) {
   SchedRig rig("weighted");
   Tenant& tenant = rig.Add(kIdle);
-  EXPECT_EQ(rig.Set(TS_SCHED_FREQUENCY_HZ, 62), -34);
+  EXPECT_EQ(rig.Set(TS_SCHED_FREQUENCY_HZ, 62), -22);
   EXPECT_TRUE(rig.gpu().Logged("frequency_hz 62 is out of range: 63 to 960, or 0"));
-  EXPECT_EQ(tenant.Set(TS_VGPU_SCHED_WEIGHT, 10001), -34);
+  EXPECT_EQ(tenant.Set(TS_VGPU_SCHED_WEIGHT, 10001), -22);
   EXPECT_TRUE(rig.gpu().Logged("weight 10001 is out of range: 1 to 10000"));
   EXPECT_EQ(rig.Set(static_cast<ts_sched_param>(TS_SCHED_PARAMS), 1), -22);
   EXPECT_EQ(ts_gpu_get_sched_param(rig.gpu().core, TS_SCHED_AVERAGING_FACTOR), 33u);
