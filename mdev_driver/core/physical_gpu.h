@@ -212,6 +212,7 @@ class PhysicalGpu final : public TlbInvalidator, private RunlistHost {
   void Switch(base::RunlistId runlist, base::FunctionId function) override;
   void Refresh(base::RunlistId runlist, base::FunctionId function) override;
   base::Nanoseconds RunTime(base::RunlistId runlist, base::FunctionId function) override;
+  uint32_t Clock(base::RunlistId runlist) override;
   RunlistState State(base::RunlistId runlist) override;
   void WatchIdle(base::RunlistId runlist, bool on) override;
   void ArmDoorbell(base::RunlistId runlist, base::FunctionId function) override;

@@ -73,7 +73,8 @@ struct RunlistStatus {
   bool active = false;
   uint32_t function = 0;
   uint64_t since = 0;
-  uint64_t until = 0;
+  uint64_t until = kNever;
+  uint64_t lag_ns = 0;  // by which this runlist fell behind, in all
 };
 
 class DeviceState {
@@ -104,6 +105,7 @@ class DeviceState {
   bool tsg_preempt_reported = false;  // INTR_0_MASK of TSG_PREEMPT_COMPLETE
   uint64_t alarm = kNever;            // when PTIMER's alarm is due
   uint64_t lag_ns = 0;
+  std::array<uint64_t, kRunlists> runlist_time_read{};  // RUNLIST_TIME never goes back
   uint64_t instructions = 0;
 
   const ts104_config& config() const { return config_; }

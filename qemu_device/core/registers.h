@@ -31,6 +31,7 @@ class Registers {
   uint32_t ReadPbdma(uint32_t base, uint32_t index, uint32_t stored) const;
   uint32_t ReadTs104(uint32_t base, uint32_t index, uint32_t stored);
   uint32_t FunctionTime(uint32_t index);
+  uint32_t RunlistTime(uint32_t runlist);
   uint32_t EngineStatus(uint32_t engine) const;
   uint32_t SchedStatus() const;
   uint32_t RunlistInfo(uint32_t runlist) const;

@@ -218,6 +218,15 @@ uint32_t Registers::FunctionTime(uint32_t index) {
   return static_cast<uint32_t>(time);
 }
 
+// What is due before `until` is not yet worked out: the runlist's clock waits for it.
+uint32_t Registers::RunlistTime(uint32_t runlist) {
+  const RunlistStatus& status = state_.status[runlist];
+  uint64_t& time = state_.runlist_time_read[runlist];
+  time = std::max(time, std::min(state_.Now(), status.until) - status.lag_ns);
+  state_.Set(NV_TS104_RUNLIST_TIME_HI(runlist), static_cast<uint32_t>(time >> 32));
+  return static_cast<uint32_t>(time);
+}
+
 uint32_t Registers::ReadTs104(uint32_t base, uint32_t index, uint32_t stored) {
   switch (base) {
     case NV_TS104_LAG_NS_LO:
@@ -226,6 +235,7 @@ uint32_t Registers::ReadTs104(uint32_t base, uint32_t index, uint32_t stored) {
     case NV_TS104_INSTRUCTIONS_LO:
       state_.Set(NV_TS104_INSTRUCTIONS_HI, static_cast<uint32_t>(state_.instructions >> 32));
       return static_cast<uint32_t>(state_.instructions);
+    case NV_TS104_RUNLIST_TIME_LO(0): return RunlistTime(index);
     case NV_TS104_FUNCTION_TIME_LO(0): return FunctionTime(index);
     default: return stored;
   }

@@ -423,6 +423,7 @@ void Runlist::Reset() {
 
 bool Runlist::Delay(uint64_t ns) {
   if (phase_ == Phase::kIdle) return false;
+  lag_ns_ += ns;
   for (const auto& engine : engines_) engine->Delay(ns);
   pbdma_.Delay(ns);
   load_done_ += ns;

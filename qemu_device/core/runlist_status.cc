@@ -93,6 +93,7 @@ void Runlist::Publish() {
   status.function = loaded_.gfid;
   status.since = active_since_;
   status.until = next;
+  status.lag_ns = lag_ns_;
 }
 
 }  // namespace ts104

@@ -35,6 +35,7 @@ class NoHardware final : public turnstile::RunlistHost {
   base::Nanoseconds RunTime(base::RunlistId, base::FunctionId f) override {
     return base::Nanoseconds(run_[f.value()]);
   }
+  uint32_t Clock(base::RunlistId) override { return static_cast<uint32_t>(now_); }
   turnstile::RunlistState State(base::RunlistId) override { return turnstile::RunlistState::kBusy; }
   void WatchIdle(base::RunlistId, bool) override {}
   void ArmDoorbell(base::RunlistId, base::FunctionId) override {}

@@ -33,6 +33,7 @@ class FakeRunlists final : public turnstile::RunlistHost {
   void set_late_ns(uint64_t ns) { late_ns_ = ns; }
   void set_late_ns(uint32_t f, uint64_t ns) { states_[f].late = ns; }
   uint64_t now() const { return now_; }
+  uint32_t current() const { return current_; }
   uint64_t run(uint32_t f) const { return states_[f].run; }
   uint64_t work(uint32_t f) const { return states_[f].work; }
   const turnstile::SchedAccount& account_of(uint32_t f) const { return states_[f].account; }
@@ -54,6 +55,14 @@ class FakeRunlists final : public turnstile::RunlistHost {
     idle_told_ = idle_told_ && f != current_;
     if (!std::exchange(state.armed, false)) return;
     policy_->Doorbell(base::FunctionId(f));
+  }
+  // The GPU's clock stands still while the host's goes on.
+  void StandStill(uint64_t ns) {
+    Sync(now_);
+    if (start_at_ > now_) start_at_ += ns;
+    if (leave_end_ > now_) leave_end_ += ns;
+    now_ += ns;
+    stood_ns_ += ns;
   }
   void AdvanceTo(uint64_t time) {
     while (now_ < time) {
@@ -110,6 +119,7 @@ class FakeRunlists final : public turnstile::RunlistHost {
     Sync(now_);
     return base::Nanoseconds(r.value() == 0 ? states_[f.value()].run : 0);
   }
+  uint32_t Clock(base::RunlistId) override { return static_cast<uint32_t>(now_ - stood_ns_); }
   turnstile::RunlistState State(base::RunlistId) override {
     Sync(now_);
     const bool busy = now_ < leave_end_ || (current_ != 0 && states_[current_].work != 0);
@@ -172,6 +182,7 @@ class FakeRunlists final : public turnstile::RunlistHost {
   uint64_t now_ = 1'000'000'000;
   uint64_t timer_ = kNever;
   uint64_t late_ns_ = 0;
+  uint64_t stood_ns_ = 0;
   uint32_t current_ = 0;
   uint32_t leaving_ = 0;
   uint32_t loaded_ = 0;

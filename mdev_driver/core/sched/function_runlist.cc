@@ -17,7 +17,8 @@ constexpr uint32_t kMaxLookedAt = 32;  // channels; of more HasWork says yes
 // FUNCTION_TIME_LO alone tells the time if it is read before it can have gone round.
 constexpr uint64_t kLowWordNs = 4'000'000'000;
 
-// kInvalidArgument: no such parameter. kOutOfRange, and a line; only an administrator causes it.
+// kInvalidArgument: no such parameter; or out of range, with a line that only an administrator
+// causes.
 template <size_t n>
 Status CheckRange(const SchedRange (&ranges)[n], uint32_t param, uint32_t value, ts_host_gpu* gpu,
                   ts_host_vgpu* vgpu) {
@@ -27,7 +28,7 @@ Status CheckRange(const SchedRange (&ranges)[n], uint32_t param, uint32_t value,
   LogLine(gpu, vgpu, TS_LOG_WARNING)
       << range.name << " " << value << " is out of range: " << range.min << " to " << range.max
       << (range.zero && range.min != 0 ? ", or 0" : "");
-  return Status::kOutOfRange;
+  return Status::kInvalidArgument;
 }
 
 uint32_t* Field(SchedParams& params, uint32_t param) {
@@ -155,6 +156,10 @@ base::Nanoseconds PhysicalGpu::RunTime(base::RunlistId runlist, base::FunctionId
   }
   state->run_time_read_at[r] = now;
   return base::Nanoseconds(time - state->run_time_base[r]);
+}
+
+uint32_t PhysicalGpu::Clock(base::RunlistId runlist) {
+  return host_.Read32(reg::ts104::RunlistTimeLo::Offset(runlist.value()));
 }
 
 RunlistState PhysicalGpu::State(base::RunlistId runlist) {

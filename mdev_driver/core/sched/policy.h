@@ -52,6 +52,8 @@ class RunlistHost {
   virtual void Refresh(base::RunlistId runlist, base::FunctionId function) = 0;
   // What the function ran in all; one register access if asked at least every 4 s.
   virtual base::Nanoseconds RunTime(base::RunlistId runlist, base::FunctionId function) = 0;
+  // The runlist's own clock, modulo 2^32 ns, in which RunTime counts. One register access.
+  virtual uint32_t Clock(base::RunlistId runlist) = 0;
   // Of the list that is on the hardware. One register access.
   virtual RunlistState State(base::RunlistId runlist) = 0;
   // Idle() is called when State() leaves kBusy.

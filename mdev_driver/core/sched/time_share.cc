@@ -6,6 +6,8 @@ namespace turnstile {
 namespace {
 
 constexpr uint32_t kManyUnits = 2;  // sixteenths of a GPU: with less there are more than 8
+constexpr uint64_t kGapPart = 256;  // of the time in which it is: a gap that matters
+constexpr uint64_t kShortPart = 8;  // of a turn: what may be missing at its end
 constexpr uint64_t kRebaseAt = uint64_t{1} << 50;
 constexpr uint64_t kMaxGapFactor = 64;  // late work that a turn makes up for, in targets
 
@@ -187,7 +189,17 @@ void TimeShare::Charge(Lane& lane, uint32_t f, uint64_t ns) {
   if (lane.queue.Contains(f)) lane.queue.Push(f, tenant.vtime);
 }
 
-// Charges everything up to now: two FUNCTION_TIMEs, one when the predecessor has left.
+// By how much the host's clock has gained on the runlist's since this was asked last: in that time
+// nobody had the GPU. A card's clock does not stand still; that of a model that is late does.
+uint64_t TimeShare::Standstill(Lane& lane, uint64_t now) {
+  const uint32_t ahead = static_cast<uint32_t>(now) - host_.Clock(Id(lane));
+  const auto gained = static_cast<int32_t>(ahead - lane.clock_ahead);
+  lane.clock_ahead = ahead;
+  return gained > 0 ? static_cast<uint64_t>(gained) : 0;
+}
+
+// Charges everything up to now: two FUNCTION_TIMEs, one when the predecessor has left. A gap that
+// matters is looked at by the runlist's clock too.
 void TimeShare::Settle(Lane& lane, uint64_t now) {
   const uint64_t wall = now - lane.marked_at;
   lane.marked_at = now;
@@ -214,14 +226,17 @@ void TimeShare::Settle(Lane& lane, uint64_t now) {
     if (late == 0 || run != 0) lane.previous = kNobody;
   }
   uint64_t gap = Minus(wall, run + late);
+  // Where work is conserved a gap is charged when somebody waited in it, and as far as it is longer
+  // than the work before it: small gaps are nobody's fault, holding the GPU idle is.
+  const uint64_t forgiven = !conserving() ? 0 : lane.contended ? run : gap;
+  if (Minus(gap, lane.switch_left) > Max(forgiven, wall / kGapPart)) {
+    gap = Minus(gap, Standstill(lane, now));
+  }
   // Not all of it at once: it comes when the predecessor has left.
   const uint64_t switching = Min(gap, lane.switch_left);
   lane.switch_left -= switching;
   gap -= switching;
-  // Where work is conserved a gap is charged when somebody waited in it, and as far as it is longer
-  // than the work before it: small gaps are nobody's fault, holding the GPU idle is.
-  if (conserving()) gap = lane.contended ? Minus(gap, run) : 0;
-  const uint64_t used = run + gap;
+  const uint64_t used = run + Minus(gap, forgiven);
   lane.turn_run += run;
   lane.turn_used += used;
   if (used != 0) OnUsed(lane, lane.current, used);
@@ -413,9 +428,10 @@ bool TimeShare::MustEnd(Lane& lane, uint64_t now) {
   if (lane.preempt_at <= now && !lane.urgent.empty()) return true;
   if (now >= SliceEnd(lane)) {
     Settle(lane, now);
-    // Its predecessor left so late that it has had less than half of its turn.
+    // Its predecessor left late, or the GPU stood still.
     const uint64_t missing = Minus(lane.target, lane.turn_used);
-    if (missing <= lane.target / 2 || now - lane.turn_start > kMaxGapFactor * lane.target) {
+    if (missing <= lane.target / kShortPart ||
+        now - lane.turn_start > kMaxGapFactor * lane.target) {
       return true;
     }
     lane.turn_start = now + missing - lane.target;

@@ -70,6 +70,7 @@ class TimeShare : public Policy {
     uint64_t turn_run = 0;
     uint64_t target = 0;
     uint64_t marked_at = 0;        // used is known up to here
+    uint32_t clock_ahead = 0;      // the host's clock less the runlist's, as read last
     uint64_t idle_since = 0;       // 0: is busy, as far as is known
     uint64_t preempt_at = kNever;  // somebody urgent takes over then
     uint64_t due = kNever;
@@ -109,6 +110,7 @@ class TimeShare : public Policy {
   void WakeUp(Lane& lane, uint32_t function, uint64_t now);
   void Enqueue(Lane& lane, uint32_t function, uint64_t now);
   void Dequeue(Lane& lane, uint32_t function);
+  uint64_t Standstill(Lane& lane, uint64_t now);
   void Settle(Lane& lane, uint64_t now);
   bool EndTurn(Lane& lane);
   void RecordTurn(Lane& lane, bool busy, uint32_t next, uint64_t now);

@@ -78,6 +78,7 @@ constexpr CsrRange kTable[] = {
     Mirrored(NV_TS104_SM_COUNT, 4),  // SM_COUNT, ENGINE_MHZ, CTXSW_US, CTX_SIZE
     Handled(CsrPart::kIdentity, NV_TS104_NUM_CHIDS),
     Mirrored(NV_TS104_LAG_NS_LO, 2),
+    Mirrored(NV_TS104_RUNLIST_TIME_LO(0), 6),
     Handled(CsrPart::kTime, NV_TS104_FUNCTION_TIME_LO(0), 192 * 8),
     Mirrored(NV_PTOP_DEVICE_INFO(0), 64),
     Handled(CsrPart::kPbdma, NV_PPBDMA_GP_PUT(0), 0x6000),

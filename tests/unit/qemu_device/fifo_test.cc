@@ -553,4 +553,19 @@ TEST(FunctionTime, IdleAndSwitchingAreNotCounted) {
   EXPECT_EQ(rig.FunctionTime(1, 9), 250u);
 }
 
+TEST(RunlistTime, IsThePtimerOfAModelThatKeepsUp) {
+  Rig rig;
+  TestChannel a(rig.gpu, rig.tables, 1);
+  fakes::Submit(rig.gpu, 1, {{.tsgid = 1, .chids = {1}, .gfid = 9}});
+  rig.gpu.Settle();
+  const uint32_t busy = rig.gpu.Read(0xf048);
+  a.PushAndRing(fakes::HostRelease(kSemVa, 1));
+  rig.gpu.Settle();
+  rig.gpu.Advance(1'000'000);
+  EXPECT_EQ(rig.gpu.Read(0xf048) & ~31u, rig.gpu.Read(NV_PTIMER_TIME_0));
+  EXPECT_GE(rig.gpu.Read(0xf048) - busy, 1'000'000u);
+  EXPECT_EQ(rig.gpu.Read(0xf04c), rig.gpu.Read(NV_PTIMER_TIME_1));
+  EXPECT_EQ(rig.gpu.Read(0xf040), rig.gpu.Read(0xf048));
+}
+
 }  // namespace

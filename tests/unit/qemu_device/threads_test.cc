@@ -230,6 +230,8 @@ TEST(Threads, OverloadCountsLagAndAnswersRequests) {
   gpu.Write(0x810090, 5 | 15 << 16);
   ASSERT_TRUE(gpu.WaitFor([&] { return gpu.Read(NV_TS104_LAG_NS_LO) > 20'000'000; }));
   EXPECT_GT(gpu.Read(NV_TS104_INSTRUCTIONS_LO), 0u);
+  const uint32_t lagging = gpu.Read(NV_TS104_RUNLIST_TIME_LO(0));
+  EXPECT_GT(gpu.Read(NV_PTIMER_TIME_0) - lagging, 20'000'000u);
   gpu.Write(NV_PFB_PRI_MMU_INVALIDATE, 1u << 31 | 3);
   EXPECT_TRUE(gpu.WaitFor([&] { return gpu.Read(NV_PFB_PRI_MMU_INVALIDATE) >> 31 == 0; }));
   gpu.Write(NV_PFIFO_SCHED_DISABLE, 1);

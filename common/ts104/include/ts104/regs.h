@@ -1059,6 +1059,10 @@
 #define NV_TS104_NUM_CHIDS 0xf018u
 #define NV_TS104_LAG_NS_LO 0xf020u
 #define NV_TS104_LAG_NS_HI 0xf024u
+#define NV_TS104_RUNLIST_TIME_LO(i) (0xf040u + (unsigned int)(i) * 8u)
+#define NV_TS104_RUNLIST_TIME_LO__COUNT 3u
+#define NV_TS104_RUNLIST_TIME_HI(i) (0xf044u + (unsigned int)(i) * 8u)
+#define NV_TS104_RUNLIST_TIME_HI__COUNT 3u
 #define NV_TS104_INSTRUCTIONS_LO 0xf028u
 #define NV_TS104_INSTRUCTIONS_HI 0xf02cu
 #define NV_TS104_FUNCTION_TIME_LO(i) (0xf200u + (unsigned int)(i) * 8u)

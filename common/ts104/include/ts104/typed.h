@@ -1273,6 +1273,16 @@ struct LagNsHi : hwreg::Reg32<LagNsHi> {
   using hwreg::Reg32<LagNsHi>::Reg32;
   static constexpr uint32_t Offset() { return 0xf024u; }
 };
+struct RunlistTimeLo : hwreg::Reg32<RunlistTimeLo> {
+  using hwreg::Reg32<RunlistTimeLo>::Reg32;
+  static constexpr uint32_t kCount = 3;
+  static constexpr uint32_t Offset(uint32_t i) { return 0xf040u + i * 8u; }
+};
+struct RunlistTimeHi : hwreg::Reg32<RunlistTimeHi> {
+  using hwreg::Reg32<RunlistTimeHi>::Reg32;
+  static constexpr uint32_t kCount = 3;
+  static constexpr uint32_t Offset(uint32_t i) { return 0xf044u + i * 8u; }
+};
 struct InstructionsLo : hwreg::Reg32<InstructionsLo> {
   using hwreg::Reg32<InstructionsLo>::Reg32;
   static constexpr uint32_t Offset() { return 0xf028u; }

@@ -61,6 +61,27 @@ TEST(PolicyTest, ThousandWeightedFunctionsGetTheirShares) {
   }
 }
 
+class StandstillTest : public testing::TestWithParam<const char*> {};
+
+// A GPU that is late by its own doing has not been used by whoever is on it.
+TEST_P(StandstillTest, IsNobodysUse) {
+  fakes::FakeRunlists gpu(GetParam(), 2);
+  for (uint32_t f = 1; f <= 2; ++f) {
+    gpu.AddWork(f, kForever);
+    gpu.SetList(f, true);
+  }
+  const uint64_t begin = gpu.now();
+  // What is owed at the end is bounded, whatever the time.
+  while (gpu.now() < begin + 40'000 * kMs) {
+    gpu.AdvanceTo(gpu.now() + kMs);
+    if (gpu.current() == 1) gpu.StandStill(3 * kMs);
+  }
+  EXPECT_NEAR(static_cast<double>(gpu.run(1)) / static_cast<double>(gpu.run(2)), 1, 0.005);
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, StandstillTest,
+                         testing::Values("equal_share", "fixed_share", "weighted", "latency"));
+
 class RandomPatternTest : public testing::TestWithParam<std::tuple<const char*, uint32_t>> {};
 
 // Some functions always have work, others come and go in bursts, in gaps from microseconds to
