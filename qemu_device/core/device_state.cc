@@ -29,13 +29,20 @@ bool InPfifo(uint32_t offset) {
          (offset >= NV_PPBDMA_GP_PUT(0) && offset < NV_PPBDMA_GP_PUT(kRunlists));
 }
 
+// One for all devices of the process: it never changes, and making it takes longer than all the
+// rest of a device.
+const hwreg::RegisterMap& Bar0Map() {
+  static const hwreg::RegisterMap map =
+      *hwreg::RegisterMap::Create(kBar0Registers, TS104_PCI_BAR0_SIZE);
+  return map;
+}
+
 }  // namespace
 
 DeviceState::DeviceState(const ts104_config& config, uint32_t context_bytes,
                          const ts104_host_ops& ops, void* opaque)
     : config_(config), context_bytes_(context_bytes), ops_(ops), opaque_(opaque) {
-  map_ = *hwreg::RegisterMap::Create(kBar0Registers, TS104_PCI_BAR0_SIZE);
-  regs = *hwreg::RegisterBank::Create(map_);
+  regs = *hwreg::RegisterBank::Create(Bar0Map());
   Reset();
 }
 

@@ -149,7 +149,6 @@ class DeviceState {
   const uint32_t context_bytes_;
   const ts104_host_ops& ops_;
   void* const opaque_;
-  hwreg::RegisterMap map_;
   std::atomic<uint64_t> request_time_{kNever};
   std::array<bool, 2> pmc_was_active_{};
   bool intx_level_ = false;

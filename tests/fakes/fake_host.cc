@@ -294,10 +294,11 @@ void ts_host_trace_fault(ts_host_vgpu* vgpu, uint32_t, uint32_t, uint32_t, uint6
 }
 void ts_host_trace_reset(ts_host_vgpu* vgpu) { Count(&vgpu->gpu, "reset", vgpu); }
 
-void ts_host_log(ts_host_gpu* gpu, ts_host_vgpu*, ts_log_level, bool, const char* line) {
+void ts_host_log(ts_host_gpu* gpu, ts_host_vgpu*, ts_log_level, ts_log_kind, const char* line) {
   if (gpu == nullptr) return;
   const Guard guard(gpu->lock);
   gpu->log.emplace_back(line);
+  if (gpu->on_log) gpu->on_log(gpu->log.back());
 }
 
 }  // extern "C"

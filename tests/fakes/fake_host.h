@@ -72,6 +72,7 @@ struct ts_host_gpu {
   std::function<void(uint32_t offset, uint32_t value)> on_write;
   std::map<uint64_t, std::vector<uint8_t>> dma;  // by DMA address
   std::vector<std::string> log;
+  std::function<void(const std::string& line)> on_log;
   // How often an event was traced, by name and vGPU (null: nobody's).
   std::map<std::pair<std::string, const ts_host_vgpu*>, uint64_t> traced;
   std::function<void(uint32_t runlist, const ts_slice& slice)> on_slice;

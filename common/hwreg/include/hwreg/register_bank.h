@@ -157,8 +157,9 @@ class RegisterBank {
   const RegisterMap& map() const { return *map_; }
 
   void Reset() {
-    for (uint32_t slot = 0; slot < values_.size(); ++slot) {
-      values_[slot] = map_->InfoOfSlot(slot).reset;
+    uint32_t* value = values_.data();
+    for (const RegisterInfo& info : map_->table()) {
+      for (uint32_t i = 0; i < info.count; ++i) *value++ = info.reset;
     }
   }
 
