@@ -122,11 +122,27 @@ void ts_host_arm_timer(struct ts_host_gpu* gpu, uint64_t delay_ns);
 enum ts_log_level { TS_LOG_ERROR = 0, TS_LOG_WARNING = 1, TS_LOG_INFO = 2 };
 
 /*
- * One line without a newline. `vgpu` may be null: then the line is the GPU's. Lines with `limited`
- * are rate limited: use it for whatever a guest can cause. Any.
+ * What a line that a guest can cause is about. Each kind has a limit of its own per vGPU, and per
+ * GPU: a guest that floods one does not hide the others.
+ */
+enum ts_log_kind {
+  TS_LOG_UNLIMITED = 0,
+  TS_LOG_CHANNEL,  /* instance blocks and USERD */
+  TS_LOG_RUNLIST,  /* lists that are wrong */
+  TS_LOG_FAULT,    /* fault packets */
+  TS_LOG_PBDMA,    /* errors of a PBDMA */
+  TS_LOG_TIMEOUT,  /* contexts that do not leave */
+  TS_LOG_CAPACITY, /* tables and pins */
+  TS_LOG_HARDWARE, /* the device does not do what it should */
+  TS_LOG_KINDS
+};
+
+/*
+ * One line without a newline. `vgpu` may be null: then the line is the GPU's. All but
+ * TS_LOG_UNLIMITED are rate limited. Any.
  */
 void ts_host_log(struct ts_host_gpu* gpu, struct ts_host_vgpu* vgpu, enum ts_log_level level,
-                 bool limited, const char* line);
+                 enum ts_log_kind kind, const char* line);
 
 /* ---- trace --------------------------------------------------------------------------------- */
 

@@ -19,14 +19,15 @@ struct Hex {
 //   LogLine(gpu, nullptr, TS_LOG_WARNING) << "runlist " << 1 << " did not answer";
 class LogLine {
  public:
-  // `vgpu` may be null. `limited`: the line can be caused by a guest.
-  LogLine(ts_host_gpu* gpu, ts_host_vgpu* vgpu, ts_log_level level, bool limited = false)
-      : gpu_(gpu), vgpu_(vgpu), level_(level), limited_(limited) {}
+  // `vgpu` may be null. `kind`: what a line that a guest can cause is about.
+  LogLine(ts_host_gpu* gpu, ts_host_vgpu* vgpu, ts_log_level level,
+          ts_log_kind kind = TS_LOG_UNLIMITED)
+      : gpu_(gpu), vgpu_(vgpu), level_(level), kind_(kind) {}
   LogLine(const LogLine&) = delete;
   LogLine& operator=(const LogLine&) = delete;
   ~LogLine() {
     text_[size_] = '\0';
-    ts_host_log(gpu_, vgpu_, level_, limited_, text_);
+    ts_host_log(gpu_, vgpu_, level_, kind_, text_);
   }
 
   LogLine& operator<<(const char* text) {
@@ -63,7 +64,7 @@ class LogLine {
   ts_host_gpu* gpu_;
   ts_host_vgpu* vgpu_;
   ts_log_level level_;
-  bool limited_;
+  ts_log_kind kind_;
   size_t size_ = 0;
   char text_[192];
 };

@@ -128,12 +128,12 @@ void ts_host_arm_timer(struct ts_host_gpu *gpu, uint64_t delay_ns)
 }
 
 void ts_host_log(struct ts_host_gpu *gpu, struct ts_host_vgpu *vgpu, enum ts_log_level level,
-		 bool limited, const char *line)
+		 enum ts_log_kind kind, const char *line)
 {
-	struct ratelimit_state *limit = vgpu ? &vgpu->log_limit : &gpu->log_limit;
+	struct ratelimit_state *limits = vgpu ? vgpu->log_limits : gpu->log_limits;
 	struct device *dev = vgpu ? vgpu->vdev.dev : &gpu->pdev->dev;
 
-	if (limited && !___ratelimit(limit, TSL_NAME))
+	if (kind != TS_LOG_UNLIMITED && !___ratelimit(&limits[kind], TSL_NAME))
 		return;
 	switch (level) {
 	case TS_LOG_ERROR:
@@ -146,6 +146,15 @@ void ts_host_log(struct ts_host_gpu *gpu, struct ts_host_vgpu *vgpu, enum ts_log
 		dev_info(dev, "%s\n", line);
 		break;
 	}
+}
+
+/* A line of each kind, then none for a while. */
+static void tsl_init_log_limits(struct ratelimit_state *limits)
+{
+	int kind;
+
+	for (kind = 0; kind < TS_LOG_KINDS; kind++)
+		ratelimit_state_init(&limits[kind], DEFAULT_RATELIMIT_INTERVAL, 1);
 }
 
 /* The core is null while it is being made: there is nothing to do for it yet. */
@@ -178,7 +187,7 @@ void tsl_host_init_gpu(struct ts_host_gpu *gpu)
 {
 	INIT_WORK(&gpu->work, tsl_gpu_work);
 	tsl_hrtimer_setup(&gpu->timer, tsl_gpu_timer);
-	ratelimit_state_init(&gpu->log_limit, DEFAULT_RATELIMIT_INTERVAL, DEFAULT_RATELIMIT_BURST);
+	tsl_init_log_limits(gpu->log_limits);
 }
 
 void tsl_host_stop_gpu(struct ts_host_gpu *gpu)
@@ -195,5 +204,5 @@ void tsl_host_init_vgpu(struct ts_host_vgpu *vgpu)
 	INIT_WORK(&vgpu->work, tsl_vgpu_work);
 	INIT_WORK(&vgpu->clear_work, tsl_clear_work);
 	init_waitqueue_head(&vgpu->cleared);
-	ratelimit_state_init(&vgpu->log_limit, DEFAULT_RATELIMIT_INTERVAL, DEFAULT_RATELIMIT_BURST);
+	tsl_init_log_limits(vgpu->log_limits);
 }

@@ -61,7 +61,7 @@ struct ts_host_gpu {
 	struct workqueue_struct *queue;
 	struct work_struct work;
 	struct hrtimer timer;
-	struct ratelimit_state log_limit;
+	struct ratelimit_state log_limits[TS_LOG_KINDS];
 
 	struct mdev_parent parent;
 	struct tsl_type types[TS_TYPE_COUNT];
@@ -127,7 +127,7 @@ struct ts_host_vgpu {
 
 	struct work_struct work;
 	struct tsl_irqs irqs;
-	struct ratelimit_state log_limit;
+	struct ratelimit_state log_limits[TS_LOG_KINDS];
 
 	/* Read: a page fault makes entries. Written: the next two change. Taken under mmap_lock. */
 	struct rw_semaphore map_lock;

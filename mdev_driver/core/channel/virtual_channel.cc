@@ -47,7 +47,7 @@ VirtualChannel* VirtualFifo::FindOrMake(uint32_t chid) {
     VirtualChannel* channel = made->get();
     if (channels_.TryInsert(chid, *std::move(made)) == Status::kOk) return channel;
   }
-  LogLine(context_.gpu.host().handle(), context_.host, TS_LOG_WARNING, true)
+  LogLine(context_.gpu.host().handle(), context_.host, TS_LOG_WARNING, TS_LOG_CHANNEL)
       << "no memory for channel " << chid;
   return nullptr;
 }
@@ -116,7 +116,7 @@ void VirtualFifo::WriteInst(uint32_t chid, uint32_t value) {
     BindError(Code::kCodeInvalidCtxTgt);
   } else if (channel = FindOrMake(chid); channel != nullptr) {
     if (const Status status = Bind(*channel, value); status != Status::kOk) {
-      LogLine(context_.gpu.host().handle(), context_.host, TS_LOG_WARNING, true)
+      LogLine(context_.gpu.host().handle(), context_.host, TS_LOG_WARNING, TS_LOG_CHANNEL)
           << "channel " << chid << " not bound: " << base::StatusName(status);
     }
   }
@@ -296,7 +296,7 @@ void VirtualFifo::Revalidate(VirtualChannel& channel) {
   // Off the device while its words change, also if it was enabled and only waiting.
   Disable(channel);
   if (const Status status = BuildShadow(channel, block); status != Status::kOk) {
-    LogLine(context_.gpu.host().handle(), context_.host, TS_LOG_WARNING, true)
+    LogLine(context_.gpu.host().handle(), context_.host, TS_LOG_WARNING, TS_LOG_CHANNEL)
         << "channel " << channel.chid
         << " keeps its old instance block: " << base::StatusName(status);
     return;
@@ -339,7 +339,7 @@ void VirtualFifo::Unmap(uint64_t start, uint64_t length) {
     Disable(channel);
     if (context_.gpu.WaitChannelOff(context_.PhysicalId(channel.chid), kOffTimeoutUs) !=
         Status::kOk) {
-      LogLine(context_.gpu.host().handle(), context_.host, TS_LOG_WARNING, true)
+      LogLine(context_.gpu.host().handle(), context_.host, TS_LOG_WARNING, TS_LOG_CHANNEL)
           << "channel " << channel.chid << " did not stop before its USERD went away";
     }
     mmu_.UnpinPage(channel.userd_page);

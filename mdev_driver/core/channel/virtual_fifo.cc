@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "core/log.h"
 #include "ts104/regs.h"
 #include "ts104/typed.h"
 
@@ -277,6 +278,8 @@ void VirtualFifo::Submit(uint32_t runlist) {
   if (ParseList(runlist, &list) != Status::kOk) {
     sched_error_ = fifo::SchedError::kCodeBadTsg;
     intr_0_ |= Intr::SchedError::kMask;
+    LogLine(context_.gpu.host().handle(), context_.host, TS_LOG_INFO, TS_LOG_RUNLIST)
+        << "runlist " << runlist << ": a list is cut off at an entry that is wrong";
   }
   // A channel that was bound and enabled before its instance block was filled counts as the
   // hardware would see it: read when it is first scheduled. Of many at once the work item reads the

@@ -151,7 +151,7 @@ void PhysicalGpu::ServiceFifo() {
   if (errors == 0) return;
   // Nothing a guest does should lead here: lists and bindings are checked before.
   host_.Write32(FifoIntr::Offset(), errors);
-  LogLine(host_.handle(), nullptr, TS_LOG_ERROR, true)
+  LogLine(host_.handle(), nullptr, TS_LOG_ERROR, TS_LOG_HARDWARE)
       << "PFIFO reports " << Hex{errors} << ", bind error "
       << host_.Read32(reg::pfifo::BindError::Offset()) << ", scheduling error "
       << host_.Read32(reg::pfifo::SchedError::Offset());
@@ -226,13 +226,16 @@ void PhysicalGpu::ServicePbdma(uint32_t pbdma) {
   host_.Write32(pb::Intr0::Offset(pbdma), error.intr_0);
   FunctionState* state = valid ? OwnerOfChannel(error.chid) : nullptr;
   if (state == nullptr) {
-    LogLine(host_.handle(), nullptr, TS_LOG_WARNING, true)
+    LogLine(host_.handle(), nullptr, TS_LOG_WARNING, TS_LOG_PBDMA)
         << "PBDMA " << pbdma << " interrupt " << Hex{error.intr_0} << "/" << Hex{error.intr_1}
         << " for no channel of a vGPU";
     return;
   }
+  LogLine(host_.handle(), state->client->host(), TS_LOG_INFO, TS_LOG_PBDMA)
+      << "channel " << error.chid - state->partition.first_chid << ": PBDMA error "
+      << Hex{error.intr_0} << "/" << Hex{error.intr_1} << ", method " << Hex{error.method0};
   if (state->events.pbdma_errors.TryPushBack(error) != Status::kOk) {
-    LogLine(host_.handle(), nullptr, TS_LOG_WARNING, true)
+    LogLine(host_.handle(), nullptr, TS_LOG_WARNING, TS_LOG_PBDMA)
         << "channel " << error.chid << " stays disabled: no memory to report its PBDMA error";
     return;
   }
@@ -250,6 +253,9 @@ void PhysicalGpu::ServiceCtxswTimeouts() {
     ts_host_trace_ctxsw_timeout(host_.handle(), state != nullptr ? state->client->host() : nullptr,
                                 engine, tsgid);
     if (state == nullptr) continue;
+    LogLine(host_.handle(), state->client->host(), TS_LOG_INFO, TS_LOG_TIMEOUT)
+        << "channel group " << tsgid - state->partition.first_chid << " did not leave engine "
+        << engine << " in time and was dropped";
     state->events.ctxsw_timeouts |= 1u << engine;
     state->events.ctxsw_info[engine] = info.raw();
     state->client->QueueWork();
@@ -279,7 +285,7 @@ void PhysicalGpu::DrainFaults() {
   if (!put.Test<Put::Overflow>()) return;
   // GET first, then the flag: the order of the manual (dev_mmu_fault).
   host_.Write32(Get::Offset(0), Get().Set<Get::Ptr>(fault_get_).Set<Get::Overflow>(1).raw());
-  LogLine(host_.handle(), nullptr, TS_LOG_WARNING, true) << "fault buffer overflow";
+  LogLine(host_.handle(), nullptr, TS_LOG_WARNING, TS_LOG_FAULT) << "fault buffer overflow";
   for (auto& state : functions_) {
     if (state.get() == nullptr) continue;
     state->events.faults_lost = true;
@@ -294,11 +300,16 @@ void PhysicalGpu::ForwardFault(const std::array<uint32_t, kFaultPacketWords>& pa
   const uint32_t* chid = chid_of_instance_.Find(instance);
   FunctionState* state = chid != nullptr ? OwnerOfChannel(*chid) : nullptr;
   if (state == nullptr) {
-    LogLine(host_.handle(), nullptr, TS_LOG_WARNING, true)
+    LogLine(host_.handle(), nullptr, TS_LOG_WARNING, TS_LOG_FAULT)
         << "fault of type " << Packet::FaultType::Get(packet) << " with an instance block "
         << Hex{instance} << " that is no vGPU's";
     return;
   }
+  LogLine(host_.handle(), state->client->host(), TS_LOG_INFO, TS_LOG_FAULT)
+      << "channel " << *chid - state->partition.first_chid << ": fault of type "
+      << Packet::FaultType::Get(packet) << " at "
+      << Hex{Packet::AddrLo::Get(packet) << 12 | Packet::AddrHi::Get(packet) << 32} << ", engine "
+      << Packet::EngineId::Get(packet);
   FaultRecord record;
   record.words = packet;
   record.chid = *chid;

@@ -106,7 +106,7 @@ void PhysicalGpu::SubmitOne(uint32_t r, uint32_t function, bool refresh) {
   Info info(host_.Read32(Info::Offset(r)));
   if (info.Test<Info::Pending>()) {
     if (!WaitFor(Info::Offset(r), Info::Pending::kMask, kFetchTimeoutUs)) {
-      LogLine(host_.handle(), nullptr, TS_LOG_ERROR, true)
+      LogLine(host_.handle(), nullptr, TS_LOG_ERROR, TS_LOG_HARDWARE)
           << "runlist " << r << ": a submit was not fetched";
     }
     info = Info(host_.Read32(Info::Offset(r)));

@@ -98,7 +98,7 @@ void PhysicalGpu::Submit(base::RunlistId runlist, std::span<const uint8_t> funct
   // With two submits not fetched yet the hardware may still read either buffer.
   if (hardware.in_flight >= 2) {
     if (!WaitFor(Info::Offset(r), Info::Pending::kMask, kFetchTimeoutUs)) {
-      LogLine(host_.handle(), nullptr, TS_LOG_ERROR, true)
+      LogLine(host_.handle(), nullptr, TS_LOG_ERROR, TS_LOG_HARDWARE)
           << "runlist " << r << ": a submit was not fetched";
     }
     hardware.in_flight = 0;
