@@ -18,9 +18,10 @@ namespace reg = ts104;  // register classes
 constexpr uint32_t kIdLetters = 0x34305354;  // "TS04"
 constexpr size_t kRunlistBytes = kMaxHardwareEntries * NV_RAMRL_ENTRY_SIZE;
 constexpr uint32_t kFaultEntries = 2048;
-constexpr uint32_t kDrainTimeoutUs = 2 * 1000 * 1000;
+// Drain and engine reset together: FLR may take 100 ms (PCI Express, 6.6.2).
+constexpr uint32_t kDrainTimeoutUs = 50 * 1000;
 constexpr uint32_t kInvalidateTimeoutUs = 1000 * 1000;
-constexpr uint32_t kEngineResetTimeoutUs = 100 * 1000;
+constexpr uint32_t kEngineResetTimeoutUs = 20 * 1000;
 constexpr uint32_t kPollUs = 50;
 // Addresses in PCCSR, runlist base and USERD have 40 bits.
 constexpr uint64_t kInstanceLimit = uint64_t{1} << 40;
@@ -311,21 +312,30 @@ void PhysicalGpu::Drain(const Partition& partition) {
   }
 }
 
-// The last resort for a context that stays beyond the context-switch timeout: the engine loses what
-// it runs, which is this function's.
+bool PhysicalGpu::EngineHas(const Partition& partition, uint32_t engine) const {
+  const auto tsg = TsgInStatus(host_.Read32(reg::pfifo::EngineStatus::Offset(engine)));
+  const auto on_pbdma = LoadedTsgOfRunlist(kEngineRunlist[engine]);
+  return (tsg.has_value() && Owns(partition, *tsg)) ||
+         (on_pbdma.has_value() && Owns(partition, *on_pbdma));
+}
+
+// The last resort for a context that stays: the engine loses what it runs, which is this
+// function's. While it is looked at, nobody else's context can be loaded.
 void PhysicalGpu::ResetEnginesOf(const Partition& partition) {
+  using Disable = reg::pfifo::SchedDisable;
   for (uint32_t engine = 0; engine < kNumEngines; ++engine) {
-    const uint32_t runlist = kEngineRunlist[engine];
-    const auto tsg = TsgInStatus(host_.Read32(reg::pfifo::EngineStatus::Offset(engine)));
-    const auto on_pbdma = LoadedTsgOfRunlist(runlist);
-    const bool ours = (tsg.has_value() && Owns(partition, *tsg)) ||
-                      (on_pbdma.has_value() && Owns(partition, *on_pbdma));
-    if (!ours) continue;
-    LogLine(host_.handle(), nullptr, TS_LOG_WARNING, true)
+    if (!EngineHas(partition, engine)) continue;
+    host_.Write32(Disable::Offset(), 1u << kEngineRunlist[engine]);
+    if (!EngineHas(partition, engine)) {
+      host_.Write32(Disable::Offset(), 0);
+      continue;
+    }
+    LogLine(host_.handle(), nullptr, TS_LOG_WARNING, TS_LOG_TIMEOUT)
         << "engine " << engine << " reset: a channel of function " << partition.function.value()
         << " would not leave it";
     host_.Write32(reg::pmc::Enable::Offset(), ~(1u << kEngineReset[engine]));
     host_.Write32(reg::pmc::Enable::Offset(), ~0u);
+    host_.Write32(Disable::Offset(), 0);
   }
   for (uint32_t waited = 0; FunctionLoaded(partition) && waited < kEngineResetTimeoutUs;
        waited += kPollUs) {
@@ -438,7 +448,7 @@ void PhysicalGpu::InvalidateTlb(base::Hpa root) {
   host_.Write32(Invalidate::Offset(),
                 Invalidate().Set<Invalidate::AllVa>(1).Set<Invalidate::Trigger>(1).raw());
   if (WaitFor(Invalidate::Offset(), Invalidate::Trigger::kMask, kInvalidateTimeoutUs)) return;
-  LogLine(host_.handle(), nullptr, TS_LOG_ERROR, true)
+  LogLine(host_.handle(), nullptr, TS_LOG_ERROR, TS_LOG_HARDWARE)
       << "TLB invalidate of root " << Hex{root.value()} << " did not finish";
 }
 

@@ -237,6 +237,7 @@ class PhysicalGpu final : public TlbInvalidator, private RunlistHost {
   void SetCtxswTimeout(uint32_t ms);
   std::optional<uint32_t> LoadedTsgOfRunlist(uint32_t runlist) const;
   bool FunctionLoaded(const Partition& partition) const;
+  bool EngineHas(const Partition& partition, uint32_t engine) const;
   void ResetEnginesOf(const Partition& partition) TS_REQUIRES(mutex_);
   bool WaitFor(uint32_t offset, uint32_t mask, uint32_t timeout_us) const;
 

@@ -197,6 +197,24 @@ TEST_F(PhysicalGpuTest, PbdmaErrorTakesTheChannelOffBeforeTheThaw) {
   EXPECT_EQ(first_client_.work, 0);
 }
 
+TEST_F(PhysicalGpuTest, PbdmaErrorOfNobodyIsClearedAndReported) {
+  Set(NV_PPBDMA_CHANNEL(1), 1u << 13 | 4000);  // VALID; of no vGPU
+  Set(NV_PPBDMA_INTR_0(1), 1u << 21);
+  Set(NV_PFIFO_INTR_PBDMA_ID, 1u << 1);
+  Set(NV_PFIFO_INTR_0, 1u << 29);
+  Interrupt(1u << 8);
+  EXPECT_EQ(Reg(NV_PPBDMA_INTR_0(1)), 0u);
+  EXPECT_TRUE(host_.Logged("for no channel of a vGPU"));
+}
+
+TEST_F(PhysicalGpuTest, ErrorsThatNoGuestCausesAreReportedWithTheirCodes) {
+  Set(NV_PFIFO_BIND_ERROR, 6);
+  Set(NV_PFIFO_SCHED_ERROR, 0x20);
+  Set(NV_PFIFO_INTR_0, 1u << 0 | 1u << 8);
+  Interrupt(1u << 8);
+  EXPECT_TRUE(host_.Logged("PFIFO reports 0x101, bind error 6, scheduling error 32"));
+}
+
 TEST_F(PhysicalGpuTest, FaultGoesToTheOwnerOfTheInstance) {
   ASSERT_EQ(gpu_->BindChannel(5, {kInstance, 0, false}), base::Status::kOk);
   EXPECT_EQ(Reg(NV_PCCSR_CHANNEL_INST(5)), 0xa0123456u);
@@ -263,9 +281,25 @@ TEST_F(PhysicalGpuTest, ChannelThatWillNotLeaveCostsItsEngineAReset) {
   host_.on_write = [this](uint32_t offset, uint32_t value) {
     if (offset == NV_PMC_ENABLE && (value & 1u << 7) == 0) Reg(NV_PFIFO_ENGINE_STATUS(2)) = 0;
   };
+  const uint64_t before = host_.now_ns;
   gpu_->Drain(first_);
+  EXPECT_LE(host_.now_ns - before, 100'000'000u);
   EXPECT_TRUE(host_.Logged("engine 2 reset"));
   EXPECT_EQ(Reg(NV_PMC_ENABLE), 0xffffffffu);
+  EXPECT_EQ(Reg(NV_PFIFO_SCHED_DISABLE), 0u);
+}
+
+TEST_F(PhysicalGpuTest, EngineThatIsLeftAtTheLastMomentIsNotReset) {
+  Set(NV_PFIFO_ENGINE_STATUS(2), 1u << 13 | 1u << 12 | 7);
+  host_.on_write = [this](uint32_t offset, uint32_t value) {
+    // While nothing else can be loaded the engine becomes free.
+    if (offset == NV_PFIFO_SCHED_DISABLE && value == 1u << 1) Reg(NV_PFIFO_ENGINE_STATUS(2)) = 0;
+    EXPECT_NE(offset, NV_PMC_ENABLE);
+  };
+  gpu_->Drain(first_);
+  EXPECT_FALSE(host_.Logged("engine 2 reset"));
+  EXPECT_EQ(Reg(NV_PFIFO_SCHED_DISABLE), 0u);
+  host_.on_write = nullptr;
 }
 
 TEST_F(PhysicalGpuTest, RemovedDeviceIsNotWaitedFor) {
