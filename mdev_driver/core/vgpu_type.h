@@ -53,9 +53,6 @@ class PartitionMap {
   uint64_t VramBytes(uint32_t type_index) const {
     return vram_bytes_ / kVgpuTypes[type_index].divisor;
   }
-  uint32_t Channels(uint32_t type_index) const {
-    return channels_ / kVgpuTypes[type_index].divisor;
-  }
   uint64_t free_vram_bytes() const { return units_.available() * (vram_bytes_ / kUnits); }
   uint32_t free_functions() const { return static_cast<uint32_t>(functions_.available()); }
 

@@ -14,6 +14,7 @@ import accel
 import artifacts
 import bench
 import build
+import coverage
 import debug_kernel
 import demo
 import full_image
@@ -157,6 +158,10 @@ def _fuzz(arguments):
     return fuzz.run(arguments.target, arguments.minutes, arguments.jobs, arguments.replay)
 
 
+def _coverage(arguments):
+    return coverage.run(arguments.missing, arguments.json)
+
+
 def _bench(arguments):
     return bench.run(arguments.names, arguments.json)
 
@@ -289,6 +294,12 @@ def _parser():
     )
     sub.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
     sub.add_argument("--replay", metavar="FILE", help="run this one input instead")
+
+    sub = command(
+        "coverage", _coverage, "lines of mdev_driver/core that the tests reach; 1 below the goal"
+    )
+    sub.add_argument("--missing", action="store_true", help="show the lines that none reaches")
+    sub.add_argument("--json", metavar="FILE", help="write the figures there as well")
 
     sub = command("bench", _bench, "measure; prints JSON")
     sub.add_argument("names", nargs="*", metavar="NAME", help=", ".join(bench.ORDER))

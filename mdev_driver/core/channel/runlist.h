@@ -32,9 +32,6 @@ class SoftwareRunlist {
   const base::Vector<Tsg>& tsgs() const { return tsgs_; }
   const base::Vector<uint16_t>& chids() const { return chids_; }
   uint32_t entries() const { return static_cast<uint32_t>(tsgs_.size() + chids_.size()); }
-  uint64_t memory_bytes() const {
-    return tsgs_.capacity() * sizeof(Tsg) + chids_.capacity() * sizeof(uint16_t);
-  }
   // The TSG with this id, or null.
   const Tsg* Find(uint32_t tsgid) const;
 

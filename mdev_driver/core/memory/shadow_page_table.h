@@ -145,9 +145,6 @@ class ShadowRegion : public base::ListNode<> {
                                                             uint64_t high);
   ~ShadowRegion();
 
-  // Whether the entry (low, high) names the same tables or page, so that this object serves on.
-  bool Matches(uint64_t low, uint64_t high) const { return low == low_ && high == high_; }
-
   // Brings [first, last], 4 KiB slots of the region, up to date. Never fails: what cannot be
   // translated is invalid and counts as not read, so that the next invalidate tries again.
   void Sync(uint32_t first, uint32_t last, SyncBudget& budget, bool* changed);
@@ -183,7 +180,6 @@ class ShadowRegion : public base::ListNode<> {
 
   ShadowMemory& memory_;
   const uint64_t low_;  // the guest's PD0 entry
-  const uint64_t high_;
   const bool huge_;
   PdeTarget big_;
   PdeTarget small_;

@@ -22,7 +22,7 @@ bool Contiguous(const uint64_t* dma, uint32_t count) {
 }  // namespace
 
 ShadowRegion::ShadowRegion(ShadowMemory& memory, uint64_t low, uint64_t high)
-    : memory_(memory), low_(low), high_(high), huge_((low & kIsPte) != 0) {
+    : memory_(memory), low_(low), huge_((low & kIsPte) != 0) {
   if (huge_) return;
   big_ = DecodeBigPde(low);
   small_ = DecodeSmallPde(high);

@@ -275,6 +275,31 @@ TEST_F(CoreAbiTest, AccessesAreCounted) {
   EXPECT_LE(counters.memory_bytes, 256u * 1024);
 }
 
+TEST_F(CoreAbiTest, GpuSaysWhatItIs) {
+  ts_gpu_info info = {};
+  ts_gpu_get_info(gpu_.core, &info);
+  EXPECT_EQ(info.vram_bytes, 64 * kMiB);
+  EXPECT_EQ(info.channels, 4096u);
+}
+
+TEST_F(CoreAbiTest, PinBatchHasARange) {
+  EXPECT_EQ(ts_gpu_set_pin_batch(gpu_.core, 0), -EINVAL);
+  EXPECT_EQ(ts_gpu_set_pin_batch(gpu_.core, 513), -EINVAL);
+  EXPECT_EQ(ts_gpu_set_pin_batch(gpu_.core, 1), 0);
+  EXPECT_EQ(ts_gpu_set_pin_batch(gpu_.core, 512), 0);
+}
+
+TEST_F(CoreAbiTest, WeightIsWhatWasSetUntilTheVgpuGoes) {
+  Open(kV4);
+  EXPECT_EQ(ts_vgpu_get_sched_param(vgpu_, TS_VGPU_SCHED_WEIGHT), 100u);
+  EXPECT_EQ(ts_vgpu_set_sched_param(vgpu_, TS_VGPU_SCHED_WEIGHT, 7), 0);
+  EXPECT_LT(ts_vgpu_set_sched_param(vgpu_, TS_VGPU_SCHED_WEIGHT, 0), 0);
+  EXPECT_EQ(ts_vgpu_get_sched_param(vgpu_, TS_VGPU_SCHED_WEIGHT), 7u);
+  EXPECT_EQ(ts_vgpu_get_sched_param(vgpu_, static_cast<ts_vgpu_sched_param>(99)), 0u);
+  ts_sched_figures figures = {};
+  EXPECT_EQ(ts_vgpu_sched_figures(vgpu_, TS_RUNLISTS, &figures), -EINVAL);
+}
+
 TEST_F(CoreAbiTest, PoliciesHaveNames) {
   EXPECT_STREQ(ts_policy_name(0), "best_effort");
   EXPECT_STREQ(ts_policy_name(4), "latency");

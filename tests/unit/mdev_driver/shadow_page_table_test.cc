@@ -252,6 +252,78 @@ TEST_F(ShadowPageTableTest, ScatteredHugePageBecomesSmallOnes) {
   EXPECT_TRUE(guest_.pinned.empty());
 }
 
+// Of a guest whose memory is one piece for the device: straight_.
+class StraightMemoryTest : public ShadowPageTableTest {
+ protected:
+  StraightMemoryTest() {
+    shadow_ = *ShadowMemory::Create(HostGpu(&gpu_), partition_, straight_memory_, straight_pins_,
+                                    tlb_, counter_);
+  }
+  ~StraightMemoryTest() override { shadow_.reset(); }
+
+  ts_host_vgpu straight_{gpu_, 2048, false};
+  PinTable straight_pins_{&straight_, 64};
+  GuestMemory straight_memory_{HostGpu(&gpu_), &straight_, partition_};
+};
+
+TEST_F(StraightMemoryTest, HugePageInOnePieceStaysHugeUntilAPartIsUnmapped) {
+  Vram64(kPd0 + 8, 0);
+  Vram64(kPd0, 0x5 | uint64_t{512} << 8);
+  Sync();
+  EXPECT_EQ(Dma64(Pd0Address()), 0x5u | straight_.DmaOf(512) >> 12 << 8);
+  EXPECT_EQ(straight_.pinned.size(), 512u);
+  shadow_->Unmap(0, 512 * 4096);  // what is below it
+  EXPECT_EQ(straight_.pinned.size(), 512u);
+  shadow_->Unmap(700 * 4096, 4096);
+  EXPECT_TRUE(straight_.pinned.empty());
+  EXPECT_EQ(Dma64(Pd0Address()) & 1, 0u);
+  // The next invalidate brings it back, and another one takes it away with its entry.
+  Sync();
+  EXPECT_EQ(straight_.pinned.size(), 512u);
+  Vram64(kPd0, 0);
+  Sync();
+  EXPECT_TRUE(straight_.pinned.empty());
+}
+
+TEST_F(StraightMemoryTest, BigPageGoesWithAnyOfItsParts) {
+  SetBigTable();
+  Big(0, 0x5 | uint64_t{16} << 8);
+  Sync();
+  ASSERT_EQ(straight_.pinned.size(), 16u);
+  shadow_->Unmap(20 * 4096, 4096);
+  EXPECT_TRUE(straight_.pinned.empty());
+  EXPECT_EQ(ShadowBigAt(0) & 1, 0u);
+  Sync();
+  EXPECT_EQ(ShadowBigAt(0), 0x5u | straight_.DmaOf(16) >> 12 << 8);
+}
+
+// Scattered memory needs a table of small pages; the GPU's host has no memory for it.
+TEST_F(ShadowPageTableTest, NoMemoryForSmallPagesPinsNothingAndTriesAgain) {
+  Vram64(kPd0 + 8, 0);
+  SetBigTable();
+  Space();
+  Sync();
+  Big(1, 0x5 | uint64_t{32} << 8);
+  gpu_.dma_allocations_left = 0;
+  Sync();
+  EXPECT_TRUE(shadow_->TakeLimitReached());
+  EXPECT_TRUE(guest_.pinned.empty());
+  gpu_.dma_allocations_left = 100;
+  Sync();
+  EXPECT_EQ(ShadowSmall(16), 0x5u | guest_.DmaOf(32) >> 12 << 8);
+  Big(1, 0);
+  Sync();
+  // The same for 2 MiB.
+  Vram64(kPd0, 0x5 | uint64_t{512} << 8);
+  gpu_.dma_allocations_left = 0;
+  Sync();
+  EXPECT_TRUE(shadow_->TakeLimitReached());
+  EXPECT_TRUE(guest_.pinned.empty());
+  gpu_.dma_allocations_left = 100;
+  Sync();
+  EXPECT_EQ(ShadowSmall(511), 0x5u | guest_.DmaOf(1023) >> 12 << 8);
+}
+
 TEST_F(ShadowPageTableTest, BadEntriesFaultAsOnABareGpu) {
   Small(0, 0x3 | uint64_t{5} << 8);                      // PEER
   Small(1, 0x1 | uint64_t{0x1000} << 8);                 // first page beyond 16 MiB
