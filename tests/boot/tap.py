@@ -145,7 +145,7 @@ def _run_test(function):
         function()
     except Failure as failure:
         where = traceback.extract_tb(failure.__traceback__)
-        line = next(f.lineno for f in reversed(where) if f.name == function.__name__)
+        line = next(f.lineno for f in reversed(where) if f.name == function.__code__.co_name)
         outcome, text = "failed", f"line {line}: {failure}"
     except Exception:  # whatever a test stumbles over is its result
         outcome, text = "failed", traceback.format_exc()

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "rig/raw_guest.h"
+#include "rig/rig.h"
 #include "ts104/regs.h"
 
 namespace rig {

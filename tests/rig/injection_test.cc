@@ -14,6 +14,7 @@
 #include "fakes/allocation_limit.h"
 #include "libts104/stream.h"
 #include "rig/raw_guest.h"
+#include "rig/rig.h"
 #include "ts104/regs.h"
 #include "ts104_programs.h"
 #include "workloads.h"
@@ -56,7 +57,7 @@ class InjectionTest : public testing::Test {
     guest.Enable(0);
     guest.Submit(1, {0});
     guest.Push(0, 1, RawGuest::Release(0x100000, 7));
-    if (!guest.WaitSystem32(0x5000, 7, 5)) throw libts104::Error("no release");
+    if (!machine.WaitSystem32(0x5000, 7, 5)) throw libts104::Error("no release");
     machine.host().Store32(kUserd + NV_USERD_GP_PUT, 2);
     guest.Push(0, 1, RawGuest::Release(0x180000, 7));  // mapped nowhere
     machine.Advance(1'000'000);

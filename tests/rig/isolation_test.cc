@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "rig/raw_guest.h"
+#include "rig/rig.h"
 #include "ts104/regs.h"
 
 namespace rig {
@@ -224,7 +225,7 @@ TEST_F(IsolationTest, DmaUnmapInUseFaultsThatGuestOnly) {
   guest_.MapSystem(kSystemVa, kGpa);
   guest_.Invalidate();
   guest_.Push(0, kCopyRunlist, RawGuest::Release(kSystemVa, 1));
-  ASSERT_TRUE(guest_.WaitSystem32(kGpa, 1));
+  ASSERT_TRUE(machine_.WaitSystem32(kGpa, 1));
   ts_vgpu_dma_unmap(machine_.core(), 0, 0x100000);
   EXPECT_TRUE(machine_.host().pinned.empty());
   guest_.Push(0, kCopyRunlist, RawGuest::Release(kSystemVa, 2));

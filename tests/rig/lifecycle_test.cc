@@ -3,6 +3,9 @@
 // vGPUs come and go while their neighbours compute: faults, endless programs, reset, close, reuse.
 #include <gtest/gtest.h>
 
+#include <string>
+
+#include "hostile/storms.h"
 #include "libts104/stream.h"
 #include "rig/rig.h"
 #include "ts104_programs.h"
@@ -106,6 +109,27 @@ TEST_F(LifecycleTest, ResetInTheMiddleOfAnEndlessProgram) {
   EXPECT_TRUE(Computes(*neighbour_));
   const auto again = fakes::OpenOn(machine);
   EXPECT_TRUE(Computes(*again));
+}
+
+// PCI Express gives FLR 100 ms, whatever runs.
+TEST_F(LifecycleTest, HungVgpuIsResetIn100Ms) {
+  for (const char* name :
+       {"EndlessKernels", "ContextsThatStay", "EndlessCopies", "NeverReleased"}) {
+    VgpuMachine machine(gpu_, VgpuMachine::kV4, 64);
+    hostile::Attacker attacker(machine, {});
+    for (attacker.round = 1; attacker.round <= 20; ++attacker.round) {
+      hostile::FindStorm(name)->tick(attacker);
+    }
+    machine.Advance(2'000'000);
+    const uint64_t begin = gpu_.now_ns;
+    EXPECT_EQ(ts_vgpu_reset(machine.core()), 0);
+    EXPECT_LE(gpu_.now_ns - begin, 100'000'000u) << name;
+    EXPECT_EQ(gpu_.Logged("would not leave it"), std::string(name) == "ContextsThatStay") << name;
+    gpu_.log.clear();
+    EXPECT_TRUE(Computes(*neighbour_)) << name;
+    const auto again = fakes::OpenOn(machine);
+    EXPECT_TRUE(Computes(*again)) << name;
+  }
 }
 
 TEST_F(LifecycleTest, TwoGuestsShareTheGpuOneToOne) {

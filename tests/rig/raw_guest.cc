@@ -14,7 +14,7 @@ constexpr uint32_t kRingEntriesLog2 = 6;
 
 }  // namespace
 
-RawGuest::RawGuest(VgpuMachine& machine) : machine_(machine) {
+RawGuest::RawGuest(fakes::GuestHardware& machine) : machine_(machine) {
   // PD3 -> PD2 -> PD1 -> PD0 -> PT, all in VRAM: PDE aperture 1.
   SetVram64(kRoot, 0x2 | (kRoot + 0x1000) >> 12 << 8);
   SetVram64(kRoot + 0x1000, 0x2 | (kRoot + 0x2000) >> 12 << 8);
@@ -131,14 +131,6 @@ bool RawGuest::WaitVram32(uint64_t offset, uint32_t value, uint32_t ms) {
     machine_.Advance(100'000);
   }
   return Vram32(offset) == value;
-}
-
-bool RawGuest::WaitSystem32(uint64_t gpa, uint32_t value, uint32_t ms) {
-  for (uint32_t i = 0; i < ms * 10; ++i) {
-    if (machine_.host().Load32(gpa) == value) return true;
-    machine_.Advance(100'000);
-  }
-  return machine_.host().Load32(gpa) == value;
 }
 
 std::vector<uint32_t> RawGuest::Release(uint64_t va, uint32_t value) {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "rig/rig.h"
+#include "fakes/model_transport.h"
 
 namespace rig {
 
@@ -27,7 +27,7 @@ class RawGuest {
   static constexpr uint32_t kFaultEntries = 128;
 
   // Interrupts and fault buffer set up, tables for the areas above, nothing bound.
-  explicit RawGuest(VgpuMachine& machine);
+  explicit RawGuest(fakes::GuestHardware& machine);
 
   uint32_t Read(uint32_t offset) { return machine_.Read32(offset); }
   void Write(uint32_t offset, uint32_t value) { machine_.Write32(offset, value); }
@@ -56,7 +56,6 @@ class RawGuest {
   void Ring(uint32_t channel, uint32_t runlist);
   // Lets time pass until the word is there; false after `ms` milliseconds.
   bool WaitVram32(uint64_t offset, uint32_t value, uint32_t ms = 20);
-  bool WaitSystem32(uint64_t gpa, uint32_t value, uint32_t ms = 20);
 
   // Host method words: header of an incrementing run on sub-channel 0.
   static uint32_t Inc(uint32_t method, uint32_t count, uint32_t subchannel = 0) {
@@ -71,10 +70,8 @@ class RawGuest {
   // Fault packets that arrived since the last call.
   std::vector<std::vector<uint32_t>> TakeFaults();
 
-  VgpuMachine& machine() { return machine_; }
-
  private:
-  VgpuMachine& machine_;
+  fakes::GuestHardware& machine_;
   std::vector<uint32_t> put_ = std::vector<uint32_t>(16);
   std::vector<uint32_t> pushed_ = std::vector<uint32_t>(16);
   uint32_t fault_get_ = 0;

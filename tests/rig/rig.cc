@@ -250,6 +250,11 @@ void VgpuMachine::Advance(uint64_t ns) {
   }
 }
 
+bool VgpuMachine::WaitSystem32(uint64_t gpa, uint32_t value, uint32_t ms) {
+  for (uint32_t i = 0; i < ms * 10 && host_.Load32(gpa) != value; ++i) Advance(100'000);
+  return host_.Load32(gpa) == value;
+}
+
 uint32_t VgpuMachine::TakeInterrupts() { return host_.TakeMsix(); }
 
 ts_counters VgpuMachine::Counters() {

@@ -100,6 +100,8 @@ class VgpuMachine : public fakes::GuestHardware {
   void Advance(uint64_t ns) override;
   uint32_t TakeInterrupts() override;
 
+  // Lets time pass until the word of guest memory is there; false after `ms` milliseconds.
+  bool WaitSystem32(uint64_t gpa, uint32_t value, uint32_t ms = 20);
   void Close();
   // After Close: the next user of the same device. 0 or a negative errno.
   int Reopen();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "rig/raw_guest.h"
+#include "rig/rig.h"
 #include "ts104/regs.h"
 
 namespace rig {

@@ -37,7 +37,8 @@ _COMPILED = re.compile(
     r"^(common|mdev_driver|guest_driver|qemu_device|tools/kbuild|tests)/|^(tools/)?meson"
 )
 _NOT_COMPILED = re.compile(
-    r"^tests/(boot|chaos|debug|guest|libvirt|sched|fuzz/corpus)/|\.md$|\.ya?ml$"
+    r"^tests/(boot|chaos|debug|guest|libvirt|sched|fuzz/corpus)/|^tests/.*_test\.py$|"
+    r"\.md$|\.ya?ml$"
 )
 
 # ts104.ko needs DRM interfaces that 6.1 does not have.

@@ -8,6 +8,7 @@
   module  the kernel modules for three kernels, and what is in them
   boot    L1 on both kernels: driver, types, capacity, errors, a GPU program through VFIO
   guest   L2 guests with vGPUs, a bare GPU and a passed-through one
+  hostile storms, fault injection, fuzz replays; in L1 every storm beside a vGPU that computes
   sched   shares of three L2 guests that idle, reboot and are killed
   libvirt a full host: libvirtd and mdevctl, domains with vGPUs, capacity, a reboot of the host
   chaos   four L2 guests that are killed, reset, unplugged …, and who survives beside them
@@ -32,7 +33,7 @@ from errors import LabError
 
 ORDER = ("style", "unit", "rig", "thread", "module", "boot", "guest")
 # Run when they are named.
-NAMES = (*ORDER, "sched", "libvirt", "chaos", "debug")
+NAMES = (*ORDER, "hostile", "sched", "libvirt", "chaos", "debug")
 
 _TESTS = build.REPO / "tests"
 
@@ -87,6 +88,7 @@ class Runner:
             "module": self._module,
             "boot": self._boot,
             "guest": lambda: self._in_l1("guest", "6.12", _TESTS / "guest/guest_test.py"),
+            "hostile": self._hostile,
             "sched": lambda: self._in_l1("sched", "6.12", _TESTS / "sched/sched_test.py"),
             "libvirt": self._libvirt,
             "chaos": self._chaos,
@@ -129,6 +131,10 @@ class Runner:
             text = (self._builder.top / f"{log}.log").read_text(errors="replace")
             outcome = "passed" if status == 0 else "failed"
             self._add(Result(f"style/shellcheck {script}", outcome, time.monotonic() - begin, text))
+
+    def _hostile(self):
+        self._meson("asan", _ASAN, _GCC12, "hostile", select=["rig"], match=_is_hostile)
+        self._in_l1("hostile", "6.12", _TESTS / "hostile/hostile_test.py")
 
     def _thread(self):
         self._meson("tsan", _TSAN, build.CLANG, "thread", select=["rig", "unit"], match=_is_threaded)
@@ -307,7 +313,7 @@ class Runner:
                 f"--group {group.name} {options or self._options}",
                 kernel=kernel,
                 bare=group.bare,
-                guests=suite not in ("boot", "debug"),
+                guests=suite not in ("boot", "debug", "hostile"),
                 timeout=timeout,
                 put={
                     **artifacts.files(self._lab, product, kernel),
@@ -436,6 +442,11 @@ def _meson_result(suite, record):
     lines = (record.get("stdout", "") + record.get("stderr", "")).splitlines()
     name = f"{suite}/{record['name'].split(' / ')[-1]}"
     return Result(name, outcome, record["duration"], "\n".join(lines[-40:]))
+
+
+def _is_hostile(test):
+    """Of the rig, what is about guests that do their worst, and about a host that runs short."""
+    return re.search(r"fuzz_|rig_(storms|hostile|bounded_work|injection|isolation)", test["name"])
 
 
 def _is_threaded(test):

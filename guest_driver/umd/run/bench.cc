@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //
-// Loads for comparing a vGPU with a bare TS104: bound by the GPU, mixed, bound by submission; and
-// launches one by one, for comparing schedulers.
+// Loads for comparing a vGPU with a bare TS104: bound by the GPU, mixed, bound by submission;
+// launches one by one, for comparing schedulers; and channels that fault and are used again.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -147,18 +147,59 @@ void Launches(Session& session, BenchResult* result) {
   std::sort(result->latencies_us.begin(), result->latencies_us.end());
 }
 
+// A wild store, then the stream is made usable again and computes: the time of the latter two.
+void Recoveries(Session& session, BenchResult* result) {
+  using Clock = std::chrono::steady_clock;
+  Stream& stream = session.stream();
+  const Program wild = session.Load("wild_store");
+  const Program add = session.Load("vecadd");
+  Buffer data = session.Output(3 * 128);
+  const ts104_wild_store_args bad = {session.options().address, 0x600dbad, 0};
+  const auto start = Clock::now();
+  const auto end = start + std::chrono::duration<double>(session.options().seconds);
+  for (uint32_t round = 1; round == 1 || Clock::now() < end; ++round) {
+    try {
+      stream.Launch(wild, {1, 1, 1}, {32, 1, 1}, bad);
+      stream.Synchronize(session.timeout_ns());
+      throw libts104::Error("recover: a wild store does not fault");
+    } catch (const libts104::FaultError&) {
+      // As it should.
+    }
+    const std::span<uint32_t> words = data.as<uint32_t>();
+    words[0] = round;
+    words[32] = 1;
+    const auto begin = Clock::now();
+    stream.Reset();
+    const ts104_vecadd_args args = {data.va(), data.va() + 128, data.va() + 256, 1};
+    stream.Launch(add, {1, 1, 1}, {32, 1, 1}, args);
+    stream.Synchronize(session.timeout_ns());
+    const std::chrono::duration<double, std::micro> us = Clock::now() - begin;
+    if (words[64] != round + 1) throw libts104::Error("recover: a wrong sum after the fault");
+    result->latencies_us.push_back(us.count());
+  }
+  result->seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  result->operations = result->latencies_us.size();
+  std::sort(result->latencies_us.begin(), result->latencies_us.end());
+}
+
 struct Entry {
   const char* name;
   void (*run)(Session&, BenchResult*);
+  bool by_name = false;  // it is not among those that "bench" alone runs
 };
-constexpr Entry kBenches[] = {
-    {"gpu", GpuBound}, {"mixed", Mixed}, {"submit", SubmissionBound}, {"launch", Launches}};
+constexpr Entry kBenches[] = {{"gpu", GpuBound},
+                              {"mixed", Mixed},
+                              {"submit", SubmissionBound},
+                              {"launch", Launches},
+                              {"recover", Recoveries, true}};
 
 }  // namespace
 
 std::vector<std::string> AllBenches() {
   std::vector<std::string> names;
-  for (const Entry& entry : kBenches) names.emplace_back(entry.name);
+  for (const Entry& entry : kBenches) {
+    if (!entry.by_name) names.emplace_back(entry.name);
+  }
   return names;
 }
 

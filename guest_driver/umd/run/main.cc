@@ -21,8 +21,8 @@ enum ExitCode { kOk = 0, kWrongResult = 1, kError = 2, kFault = 3 };
 
 constexpr char kFooter[] =
     "PROGRAM: vecadd saxpy sgemm reduce histogram sha256-tree[=FILE], all, elf FILE,\n"
-    "  bench [gpu] [mixed] [submit] [launch]; to see errors: fault-store fault-trap fault-stack "
-    "endless;\n"
+    "  bench [gpu] [mixed] [submit] [launch] [recover]; to see errors: fault-store fault-trap\n"
+    "  fault-stack endless;\n"
     "  vram-fill[=TEXT]: writes TEXT all over the VRAM that is free\n"
     "Exit status: 0 all verified, 1 a wrong result, 2 an error, 3 the GPU reported a fault.";
 
@@ -110,6 +110,7 @@ Json ToJson(const BenchResult& result) {
   if (result.gigaflops > 0) json["gigaflops"] = result.gigaflops;
   if (result.megabytes_per_s > 0) json["megabytes_per_s"] = result.megabytes_per_s;
   if (!result.latencies_us.empty()) {
+    json["max_us"] = result.latencies_us.back();
     json["p50_us"] = Percentile(result.latencies_us, 50);
     json["p99_us"] = Percentile(result.latencies_us, 99);
   }

@@ -50,7 +50,13 @@ class Platform {
   // Sleeps until an interrupt comes or `deadline_ns` passes; returns a mask of MSI-X entries that
   // came, bit 31 for an interrupt of unknown vector. 0: none.
   virtual uint32_t WaitInterrupts(uint64_t deadline_ns) = 0;
+  // FLR; the device answers and masters the bus again. Throws Error when it cannot be reset.
+  virtual void Reset() { throw Error("this device cannot be reset"); }
 };
+
+// A device that VFIO hands to this process: a PCI address, a UUID or a sysfs folder. It has been
+// reset. Throws Error.
+std::unique_ptr<Platform> OpenVfioPlatform(const std::string& name);
 
 inline constexpr uint32_t kUnknownVector = 1u << 31;
 

@@ -137,6 +137,11 @@ class VfioPlatform : public Platform {
     FreeIova(memory.runs.front().dma, memory.size);
   }
 
+  void Reset() override {
+    if (ioctl(device_.get(), VFIO_DEVICE_RESET) != 0) throw SystemError("VFIO_DEVICE_RESET");
+    EnableDevice();
+  }
+
   uint64_t NowNs() override {
     timespec now = {};
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -328,9 +333,13 @@ class VfioPlatform : public Platform {
 
 }  // namespace
 
+std::unique_ptr<Platform> OpenVfioPlatform(const std::string& name) {
+  return std::make_unique<VfioPlatform>(name);
+}
+
 std::unique_ptr<Transport> OpenVfio(const std::string& path) {
   if (path.empty()) throw Error("the VFIO transport needs a device: --device");
-  return std::make_unique<CoreTransport>(std::make_unique<VfioPlatform>(path));
+  return std::make_unique<CoreTransport>(OpenVfioPlatform(path));
 }
 
 }  // namespace libts104
