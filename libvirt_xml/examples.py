@@ -43,6 +43,7 @@ EXAMPLES = {
     "domain.xml": _domain("guest", "--uuid", _FIRST),
     "domain-attrs.xml": _domain("guest-attrs", "--uuid", _SECOND),
     "domain-two.xml": _domain("guest-two", "--uuid", _FIRST, "--uuid", _SECOND),
+    "domain-spare.xml": _domain("guest-spare", "--spare-port", "256"),
     "domain-viommu.xml": _domain("guest-viommu", "--uuid", _FIRST, "--viommu"),
 }
 

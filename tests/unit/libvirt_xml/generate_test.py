@@ -66,6 +66,29 @@ class GenerateTest(unittest.TestCase):
         self.assertEqual(top.find("devices/iommu/driver").get("caching_mode"), "on")
         self.assertEqual(top.findtext("os/cmdline"), "quiet intel_iommu=on")
 
+    def test_spare_port_has_room_for_a_vgpu_and_no_device_that_is_there_from_the_start(self):
+        top = self.document(*DOMAIN, "--spare-port", "256", "--spare-port", "257")
+        ports = top.findall("devices/controller[@model='pcie-root-port']")
+        self.assertEqual([port.get("index") for port in ports], ["1", "2", "3", "4"])
+        aliases = [None if p.find("alias") is None else p.find("alias").get("name") for p in ports]
+        self.assertEqual(aliases, [None, None, "ua-spare0", "ua-spare1"])
+        # 32 MiB in KiB, for BAR0 of 16 MiB.
+        reserved = [port.find("target").get("memReserve") for port in ports[2:]]
+        self.assertEqual(reserved, ["32768", "32768"])
+        self.assertEqual(top.find("devices/hostdev/address").get("bus"), "0x02")
+        usb = top.find("devices/controller[@type='usb']/address")
+        self.assertEqual(usb.get("bus"), "0x01")
+        qemu = "{http://libvirt.org/schemas/domain/qemu/1.0}"
+        values = [entry.get("value") for entry in top.iter(f"{qemu}property")]
+        # Twice the next power of two: 512 MiB and 1 GiB in bytes.
+        self.assertEqual(values, ["536870912", "1073741824"])
+
+    def test_domain_without_a_vgpu_wants_a_spare_port(self):
+        domain = ["domain", "--name", "guest", "--kernel", "/k"]
+        top = self.document(*domain, "--spare-port", "64")
+        self.assertEqual(top.findall("devices/hostdev"), [])
+        self.refused(2, "--spare-port", *domain)
+
     def test_text_is_escaped(self):
         top = self.document(*DOMAIN, "--append", "a<b>&\"c'")
         self.assertEqual(top.findtext("os/cmdline"), "a<b>&\"c'")
@@ -97,6 +120,9 @@ class GenerateTest(unittest.TestCase):
             (14, "begin with /", *DOMAIN, "--initrd", "initrd"),
             (15, "--kernel", "domain", "--uuid", A, "--name", "n", "--disk", "/d", "--append", "a"),
             (15, "printed", *DOMAIN, "--append", "a\x01"),
+            (16, "4 to 16384", *DOMAIN, "--spare-port", "3"),
+            (16, "4 to 16384", *DOMAIN, "--spare-port", "16385"),
+            (16, "17 spare ports", *DOMAIN, *17 * ["--spare-port", "64"]),
         ]
         for status, text, *arguments in cases:
             with self.subTest(arguments):
@@ -108,7 +134,7 @@ class GenerateTest(unittest.TestCase):
 
     def test_help_lists_every_exit_status(self):
         text = generate("--help").stdout
-        for status in range(2, 16):
+        for status in range(2, 17):
             self.assertRegex(text, rf"(?m)(^| ) ?{status} +\S")
 
     def test_ranges_are_the_drivers(self):
