@@ -4,6 +4,8 @@
 import pathlib
 
 import debug_kernel
+import initramfs
+import kmod
 
 _HERE = pathlib.Path(__file__).parent
 _REPO = _HERE.parents[1]
@@ -42,6 +44,17 @@ def files(lab, product, kernel, installed=False):
     if product.guest_initramfs.exists():
         put["/opt/turnstile/l2/initramfs"] = product.guest_initramfs
     return put
+
+
+def newest_guest(lab, product):
+    """{path in L1: source} of a guest with Debian's newest kernel and ts104.ko for that."""
+    module = product.module("ts104", "newest")
+    files = {"modules/ts104.ko": module}
+    image = initramfs.for_l2(lab, "newest", kmod.depends_of(module), files, product.tree)
+    return {
+        "/opt/turnstile/l2/vmlinuz-newest": lab.vmlinuz("newest"),
+        "/opt/turnstile/l2/initramfs-newest": image,
+    }
 
 
 def device(**properties):

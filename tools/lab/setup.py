@@ -9,6 +9,7 @@ nothing and a broken-off one goes on where it stopped:
   l1-image  root and the modules of both kernels as an ext4 image
   qemu      the headers of exactly the QEMU in root, for the device plugin
   l1-full   root with systemd, libvirt and mdevctl as an ext4 image; made when it is first needed
+  l2-kernel the newest kernel that Debian has, for a guest of that L1; made with it
   kernel-debug  a kernel that watches itself (debug_kernel.py); made when it is first needed
 """
 
@@ -42,7 +43,7 @@ _TOOLBOX_PACKAGES = (
     "python3-pycotap python3-venv shellcheck sparse xz-utils"
 ).split()
 
-# The kernels L1 boots; the newest one Debian offers is only built against.
+# The kernels L1 boots; the newest one Debian offers is built against, and booted by a guest.
 L1_KERNELS = ("6.1", "6.12")
 
 _QEMU_CONFIGURE = (
@@ -60,6 +61,7 @@ class Lab:
     l1_image: pathlib.Path
     qemu: pathlib.Path
     full_image: pathlib.Path  # exists after ensure(full=True)
+    guest_kernel: pathlib.Path  # as well
     debug_kernel: pathlib.Path  # exists after ensure(debug=True)
 
     def kernels(self):
@@ -73,9 +75,11 @@ class Lab:
         return kernels
 
     def kernel_dir(self, series):
-        """The unpacked image package of an L1 kernel."""
+        """The unpacked image package of a kernel; "newest" exists after ensure(full=True)."""
         if series == debug_kernel.NAME:
             return self.debug_kernel / "kernel"
+        if series == "newest":
+            return self.guest_kernel
         return self.toolbox / "opt/kernels" / series
 
     def headers(self, series):
@@ -85,11 +89,11 @@ class Lab:
         return f"/lib/modules/{self.kernels()[series]['release']}/build"
 
     def vmlinuz(self, series):
-        """The bootable image of an L1 kernel."""
+        """The bootable image of a kernel."""
         return self.kernel_dir(series) / "boot" / f"vmlinuz-{self.kernels()[series]['release']}"
 
     def modules_dir(self, series):
-        """/lib/modules/RELEASE of an L1 kernel."""
+        """/lib/modules/RELEASE of a kernel."""
         return self.kernel_dir(series) / "usr/lib/modules" / self.kernels()[series]["release"]
 
 
@@ -159,6 +163,7 @@ class _Steps:
         self._debug_key = self._recipe_key(
             source, "_make_debug_kernel", [self._toolbox_key, *debug_kernel.key_parts()]
         )
+        self._guest_key = self._recipe_key(source, "_make_guest_kernel", [self._toolbox_key])
 
     def lab(self):
         """Where the results are, whether or not they exist."""
@@ -169,13 +174,14 @@ class _Steps:
             qemu=self._cache.path("qemu", self._qemu_key),
             full_image=self._cache.path("l1-full", self._full_key) / "l1.ext4",
             debug_kernel=self._cache.path("kernel-debug", self._debug_key),
+            guest_kernel=self._cache.path("l2-kernel", self._guest_key),
         )
 
     def complete(self):
         """Whether nothing is left to do."""
         lab = self.lab()
         wanted = [lab.root, lab.toolbox, lab.l1_image, lab.qemu]
-        wanted += [lab.full_image] if self._full else []
+        wanted += [lab.full_image, lab.guest_kernel] if self._full else []
         wanted += [lab.debug_kernel] if self._debug else []
         return all(path.exists() for path in wanted)
 
@@ -190,6 +196,8 @@ class _Steps:
         if self._full:
             title = "disk image of the KVM host with libvirt"
             steps.append(("l1-full", self._full_key, self._make_full_image, title, 60))
+            title = "newest kernel for a guest"
+            steps.append(("l2-kernel", self._guest_key, self._make_guest_kernel, title, 30))
         if self._debug:
             title = "debug kernel of the KVM host"
             steps.append(("kernel-debug", self._debug_key, self._make_debug_kernel, title, 1200))
@@ -286,6 +294,29 @@ class _Steps:
         self._apt("l1-full", stage, ["install", "-y", *full_image.PACKAGES])
         full_image.configure(stage)
         self._finish_image("l1-full", path, full_image.KERNELS)
+
+    def _make_guest_kernel(self, path):
+        """Unpacks the kernel that the tool box has headers of."""
+        toolbox = self.lab().toolbox
+        kernel = self.lab().kernels()["newest"]
+        release = kernel["release"]
+        version = kernel["version"]
+        # Since 7.x the package of the image only names those that have its parts.
+        script = (
+            "set -e; cd /var/lab; apt-get update; "
+            f"for p in $(apt-cache depends linux-image-{release} | "
+            f"grep -o 'linux-[a-z]*-{release}$' | sort -u); do "
+            f'apt-get download "$p={version}"; dpkg-deb -x ./*.deb .; rm ./*.deb; done; '
+            "if [ -d lib ]; then mkdir -p usr; mv lib usr/lib; fi; mkdir -p boot; "
+            f"test -e boot/vmlinuz-{release} || "
+            f"mv usr/lib/modules/{release}/vmlinuz boot/vmlinuz-{release}; "
+            f"depmod -b /var/lab/usr {release} || depmod -b /var/lab {release}"
+        )
+        self._network(toolbox)
+        self._command(
+            "l2-kernel",
+            process.in_root(toolbox, ["sh", "-c", script], binds=[(path, "/var/lab")]),
+        )
 
     def _finish_image(self, log, path, kernels):
         """Turns `path`/stage into `path`/l1.ext4, with the modules of `kernels`."""
