@@ -50,7 +50,7 @@ def libvirtd_stops():
 
 @test("host")
 def c03_sum_of_made_and_available_is_constant_and_the_last_create_is_enospc():
-    lines = len(virt.kernel_log().splitlines())
+    mark = virt.mark_log()
     creates = 0
     for type_id in virt.TYPES:
         total = virt.EMPTY[type_id]
@@ -68,7 +68,7 @@ def c03_sum_of_made_and_available_is_constant_and_the_last_create_is_enospc():
         expect_equal(virt.offered(), virt.EMPTY)
     reasons = [
         line
-        for line in virt.kernel_log().splitlines()[lines:]
+        for line in virt.log_since(mark)
         if "turnstile" in line and "free" in line
     ]
     expect(len(reasons) >= len(virt.TYPES), f"no reasons in the log: {reasons}")
@@ -175,9 +175,8 @@ def more_processes_than_instances_share_them_out_exactly():
     figure(f"{rounds} rounds of {_WORKERS} for 4")
 
 
-@test("host")
-def c04_mdev_type_link_is_there_in_200_ms():
-    rounds = count(200, 1000)
+def _link_times(rounds):
+    """Milliseconds from the write to `create` until the link `mdev_type` is there, for each."""
     times = []
     for _ in range(rounds):
         uuid = str(uuid_module.uuid4())
@@ -188,13 +187,32 @@ def c04_mdev_type_link_is_there_in_200_ms():
             pass
         times.append((time.monotonic() - begin) * 1000)
         vgpu.remove(uuid)
-    p99 = virt.percentile(times, 99)
-    figure(
-        f"median {virt.percentile(times, 50):.1f} ms, p99 {p99:.1f} ms, "
-        f"longest {max(times):.1f} ms over {rounds}"
-    )
-    # libvirt waits for one second; the issue's 50 ms are for a machine that does nothing else.
-    expect(p99 < 1000, f"p99 {p99:.1f} ms")
+    return times
+
+
+@test("host")
+def c04_mdev_type_link_is_there_in_50_ms():
+    rounds = count(200, 1000)
+    # Without udev, which works on the events of each vGPU on the same CPU: what we answer for. L0
+    # has other things to do now and then, which makes a batch slower and never faster.
+    batches = []
+    run("udevadm control --stop-exec-queue")
+    try:
+        while len(batches) < 5 and (not batches or virt.percentile(batches[-1], 99) > 50):
+            batches.append(_link_times(rounds))
+    finally:
+        run("udevadm control --start-exec-queue")
+    run("udevadm settle --timeout 600", timeout=700)
+    beside = _link_times(count(50, 200))
+    for times, words in ((batches[-1], f"over {rounds}"), (beside, "while udev works")):
+        figure(
+            f"{words}: median {virt.percentile(times, 50):.1f} ms, "
+            f"p99 {virt.percentile(times, 99):.1f} ms, longest {max(times):.1f} ms"
+        )
+    figure(f"batch {len(batches)}")
+    expect(virt.percentile(batches[-1], 99) <= 50, "p99 is more than 50 ms in each of 5 batches")
+    # libvirt waits so long.
+    expect(max(beside) < 1000, "longest is more than 1 s")
 
 
 @test("host")

@@ -58,15 +58,15 @@ def _state():
     return sorted(names), virt.offered()
 
 
-def _driver_lines():
-    return [line for line in virt.kernel_log().splitlines() if " turnstile " in line]
+def _driver_lines(mark):
+    return [line for line in virt.log_since(mark) if " turnstile " in line]
 
 
 def _judge(case):
     """What is wrong with the answer to a case, or ""."""
-    before, lines = _state(), len(_driver_lines())
+    before, mark = _state(), virt.mark_log()
     output = case.command() if callable(case.command) else run(case.command, status=None)
-    new = [line for line in _driver_lines()[lines:] if "iommu group" not in line]
+    new = [line for line in _driver_lines(mark) if "iommu group" not in line]
     problems = []
     if not _found(case.answer, output.splitlines()):
         problems.append(f"expected {case.answer!r}, got {output!r}")
@@ -437,6 +437,7 @@ def _gpu_lost():
 
 @test("host")
 def input_gpu_that_was_reset_offers_nothing_and_says_why():
+    mark = virt.mark_log()
     with virt.nothing_left():
         with _gpu_lost():
             expect_equal(set(virt.offered().values()), {0})
@@ -446,7 +447,7 @@ def input_gpu_that_was_reset_offers_nothing_and_says_why():
                          "is gone or was reset: bind its driver anew"),
                 ]
             )  # fmt: skip
-        log = "\n".join(_driver_lines())
+        log = "\n".join(_driver_lines(mark))
         expect("reset from outside: all vGPUs are lost; bind the driver anew" in log, log[-500:])
 
 

@@ -16,8 +16,10 @@ import uuid as uuid_module
 sys.path[:0] = ["/opt/turnstile/lab"]
 
 import dmesg
+import l2
+import libvirt
+import libvirt_qemu
 import vgpu
-from cpio import Cpio
 from tap import Failure, expect, expect_equal, run, wait_for
 
 DEVICES = pathlib.Path("/sys/bus/mdev/devices")
@@ -27,11 +29,6 @@ TYPES = [f"turnstile-ts104_v{n}" for n in (1, 2, 4, 8, 16)]
 GUEST_SECONDS = 600
 
 _IMAGES = pathlib.Path("/var/lib/libvirt/images/lab")
-
-_CMDLINE = (
-    "console=ttyS0 loglevel=5 panic=-1 random.trust_cpu=on tsc=reliable watchdog_thresh=60 "
-    "rcupdate.rcu_cpu_stall_timeout=120"
-)
 
 # Runs in the guest: takes shell text line by line from its third port, answers there.
 _AGENT = """
@@ -48,6 +45,36 @@ done
 def virsh(arguments, status=0, timeout=GUEST_SECONDS):
     """Runs virsh; returns its output. A `status` of None takes any but 0."""
     return run(f"virsh -q {arguments}", timeout, status)
+
+
+_host = None
+
+
+def _of_domain(name, question):
+    """question(domain) of libvirt. For loops: virsh takes a second of L1's CPU each time."""
+    global _host
+    if _host is None:
+        libvirt.registerErrorHandler(lambda *_: None, None)  # it is raised as well
+    try:
+        return question(_host.lookupByName(name))
+    except (AttributeError, libvirt.libvirtError):  # not connected yet, or libvirtd was stopped
+        _host = libvirt.open("qemu:///system")
+        return question(_host.lookupByName(name))
+
+
+_STATES = {
+    libvirt.VIR_DOMAIN_RUNNING: "running",
+    libvirt.VIR_DOMAIN_PAUSED: "paused",
+    libvirt.VIR_DOMAIN_SHUTDOWN: "in shutdown",
+    libvirt.VIR_DOMAIN_SHUTOFF: "shut off",
+    libvirt.VIR_DOMAIN_CRASHED: "crashed",
+}
+
+
+def domain_state(name):
+    """The state of a domain, as virsh says it."""
+    number, _ = _of_domain(name, lambda domain: domain.state())
+    return _STATES.get(number, str(number))
 
 
 def timed(function, *arguments, **keywords):
@@ -76,6 +103,24 @@ def node_name(uuid):
 def kernel_log():
     """L1's kernel log so far."""
     return subprocess.run(["dmesg"], stdout=subprocess.PIPE, check=True).stdout.decode()
+
+
+def mark_log():
+    """Writes a line into L1's kernel log, which log_since() finds again.
+
+    Its length says nothing: once it is full, each new line pushes an old one out.
+    """
+    mark = f"lab-mark {uuid_module.uuid4()}"
+    pathlib.Path("/dev/kmsg").write_text(f"<7>{mark}\n")
+    return mark
+
+
+def log_since(mark):
+    """The lines of L1's kernel log after that of mark_log()."""
+    lines = kernel_log().splitlines()
+    found = [number for number, line in enumerate(lines) if mark in line]
+    expect(found, "the kernel's log is too short for what was written since")
+    return lines[found[0] + 1 :]
 
 
 def offered():
@@ -139,23 +184,34 @@ def hostdev_xml(uuid, extra=""):
     )
 
 
+def hostdev_file(uuid):
+    """The same in a file, for attach-device and detach-device."""
+    path = pathlib.Path(f"/tmp/hostdev-{uuid}.xml")
+    path.write_text(hostdev_xml(uuid))
+    return path
+
+
 class Domain:
     """A domain with vGPUs, its guest ruled through a serial port.
 
     `with Domain(…) as domain` defines it and takes it away again; start() boots it. Its kernel's
-    log is judged at the end.
+    log is judged at the end. `kernel` is the end of the names of its files in /opt/turnstile/l2.
     """
 
-    def __init__(self, uuids, name=None, memory_mib=384, top="", devices="", balloon="none"):
+    def __init__(
+        self, uuids, name=None, memory_mib=384, top="", devices="", balloon="none",
+        kernel="",
+    ):  # fmt: skip
         self.name = name or f"guest-{uuid_module.uuid4().hex[:6]}"
         self.uuids = list(uuids)
         self._memory_mib = memory_mib
         self._top = top
         self._devices = devices
         self._balloon = balloon
+        self._kernel = kernel
         self._socket = None
         self._starts = 0
-        self._directory = pathlib.Path(f"/var/lib/libvirt/qemu/lab-{self.name}")
+        self.directory = pathlib.Path(f"/var/lib/libvirt/qemu/lab-{self.name}")
 
     def xml(self):
         """The domain's XML."""
@@ -167,9 +223,9 @@ class Domain:
   {self._top}
   <os>
     <type arch='x86_64' machine='q35'>hvm</type>
-    <kernel>/opt/turnstile/l2/vmlinuz</kernel>
-    <initrd>{_initrd()}</initrd>
-    <cmdline>{_CMDLINE}</cmdline>
+    <kernel>/opt/turnstile/l2/vmlinuz{self._kernel}</kernel>
+    <initrd>{_initrd(self._kernel)}</initrd>
+    <cmdline>{l2.CMDLINE}</cmdline>
   </os>
   <features><acpi/><apic/></features>
   <cpu mode='host-passthrough'>{_NUMA if "maxMemory" in self._top else ""}</cpu>
@@ -179,11 +235,11 @@ class Domain:
     <controller type='pci' model='pcie-root'/>
     <controller type='pci' model='pcie-root-port'/>
     <controller type='pci' model='pcie-root-port'/>
-    <serial type='file'><source path='{self._directory}/console' append='on'/>
+    <serial type='file'><source path='{self.directory}/console' append='on'/>
       <target port='0'/></serial>
-    <serial type='file'><source path='{self._directory}/output' append='on'/>
+    <serial type='file'><source path='{self.directory}/output' append='on'/>
       <target port='1'/></serial>
-    <serial type='unix'><source mode='bind' path='{self._directory}/agent'/>
+    <serial type='unix'><source mode='bind' path='{self.directory}/agent'/>
       <target port='2'/></serial>
     {hostdevs}{self._devices}
     <memballoon model='{self._balloon}'/>
@@ -192,30 +248,30 @@ class Domain:
 """
 
     def __enter__(self):
-        shutil.rmtree(self._directory, ignore_errors=True)
-        self._directory.mkdir(parents=True)
-        shutil.chown(self._directory, "libvirt-qemu")
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self.directory.mkdir(parents=True)
+        shutil.chown(self.directory, "libvirt-qemu")
         self.define()
         return self
 
     def define(self):
         """Defines the domain as it is now; also when it is defined already."""
-        path = self._directory / "domain.xml"
+        path = self.directory / "domain.xml"
         path.write_text(self.xml().replace("@NUMA@", str(self._memory_mib)))
         virsh(f"define {path}")
 
     def __exit__(self, kind, *_):
         self.disconnect()
-        if self.name in virsh("list --name").split():
+        if self.state() != "shut off":
             virsh(f"destroy {self.name}")
         virsh(f"undefine {self.name}")
         faults = dmesg.bad_lines(self._text("console"))
         if kind is None:
             expect_equal(faults, [])
-        shutil.rmtree(self._directory, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     def _text(self, name):
-        path = self._directory / name
+        path = self.directory / name
         return path.read_text(errors="replace") if path.exists() else ""
 
     def ready_marks(self):
@@ -224,6 +280,7 @@ class Domain:
 
     def begin(self):
         """Starts it and returns the seconds that virsh took; the guest still boots."""
+        self.disconnect()
         self.expect_boot()
         return timed(virsh, f"start {self.name}")[0]
 
@@ -245,15 +302,27 @@ class Domain:
                     + _tail(pathlib.Path(f"/var/log/libvirt/qemu/{self.name}.log"))
                 )
             time.sleep(0.2)
+        # Not before: QEMU drops what it has not yet read of an order when the port is closed.
+        self.disconnect()
 
     def expect_boot(self):
         """Before something that makes the guest boot anew: wait_ready() then waits for that."""
-        self.disconnect()
         self._starts = self.ready_marks()
 
     def state(self):
         """As virsh says it."""
-        return virsh(f"domstate {self.name}").strip()
+        return domain_state(self.name)
+
+    def live_xml(self):
+        """Its XML as it is now."""
+        return _of_domain(self.name, lambda domain: domain.XMLDesc())
+
+    def monitor(self, command):
+        """Gives QEMU's monitor a command; returns what it says."""
+        flags = libvirt_qemu.VIR_DOMAIN_QEMU_MONITOR_COMMAND_HMP
+        return _of_domain(
+            self.name, lambda domain: libvirt_qemu.qemuMonitorCommand(domain, command, flags)
+        )
 
     def disconnect(self):
         """Closes the port of orders."""
@@ -265,7 +334,7 @@ class Domain:
         """Gives an order; answer() waits for what comes."""
         if not self._socket:
             self._socket = socket.socket(socket.AF_UNIX)
-            self._socket.connect(str(self._directory / "agent"))
+            self._socket.connect(str(self.directory / "agent"))
         self._socket.sendall(command.encode() + b"\n")
 
     def answer(self, timeout=GUEST_SECONDS):
@@ -330,34 +399,50 @@ class Domain:
 
 
 _standing = None
+_STANDING_TYPE = "turnstile-ts104_v4"
+_STANDING_TOP = "<maxMemory slots='4' unit='MiB'>1536</maxMemory>"
 
 
-def standing(**options):
-    """The guest that the tests of a script share: one boot for many. It has one vGPU.
+def _adopted():
+    """The guest as a script before has left it, or a new one. Its memory can grow and shrink."""
+    old = "standing" in virsh("list --all --name").split()
+    uuids = []
+    if old:
+        uuids = re.findall("<address uuid='(.*?)'", virsh("dumpxml --inactive standing"))
+    domain = Domain(
+        uuids or [vgpu.create(_STANDING_TYPE)], "standing", top=_STANDING_TOP, balloon="virtio"
+    )
+    if not old:
+        domain.__enter__()
+    return domain
+
+
+def standing():
+    """The guest that many tests of several scripts share: one boot. It has one vGPU.
 
     A test may leave it off or broken: the next one finds it started anew.
     """
     global _standing
     if _standing is None:
-        _standing = Domain([vgpu.create("turnstile-ts104_v4")], name="standing", **options)
-        _standing.__enter__()
+        _standing = _adopted()
     if not _standing.is_well():
         if _standing.state() != "shut off":
             virsh(f"destroy {_standing.name}")
         if not (DEVICES / _standing.uuids[0]).exists():
-            vgpu.create("turnstile-ts104_v4", _standing.uuids[0])
+            vgpu.create(_STANDING_TYPE, _standing.uuids[0])
         _standing.start()
     return _standing
 
 
 def end_standing():
     """Takes the guest away; fails when its kernel has complained."""
-    if _standing is None:  # --only has left out whoever wants it
+    if "standing" not in virsh("list --all --name").split():  # --only has left out who wants it
         return
+    domain = _standing or _adopted()
     try:
-        _standing.__exit__(None, None, None)
+        domain.__exit__(None, None, None)
     finally:
-        vgpu.remove(_standing.uuids[0])
+        vgpu.remove(domain.uuids[0])
 
 
 _NUMA = "<numa><cell id='0' cpus='0' memory='@NUMA@' unit='MiB'/></numa>"
@@ -367,14 +452,12 @@ def _tail(path, characters=1500):
     return path.read_text(errors="replace")[-characters:] if path.exists() else ""
 
 
-def _initrd():
-    """The guests' initramfs with the agent in it, made once."""
-    path = _IMAGES / "initrd"
+def _initrd(kernel):
+    """The initramfs of guests with a kernel, with the agent in it, made once."""
+    path = _IMAGES / f"initrd{kernel}"
     if not path.exists():
         _IMAGES.mkdir(parents=True, exist_ok=True)
-        extra = Cpio()
-        extra.file("guest/command", _AGENT.encode())
         made = path.with_suffix(".new")
-        made.write_bytes(pathlib.Path("/opt/turnstile/l2/initramfs").read_bytes() + extra.finish())
+        made.write_bytes(l2.pack(_AGENT, base=f"initramfs{kernel}"))
         os.rename(made, path)
     return path

@@ -52,7 +52,7 @@ class Guest:
         return match[1]
 
     def _is_off(self):
-        return virsh(f"domstate {self.name}").strip() == "shut off"
+        return virt.domain_state(self.name) == "shut off"
 
     def __exit__(self, *_):
         if not self._is_off():

@@ -341,6 +341,7 @@ class Runner:
         begin = time.monotonic()
         lab = setup.ensure(self._cache, full=True)
         product = self._builder.parts(build.PARTS, ["6.12"])
+        self._builder.parts(["guest"], ["newest"])
         scripts = sorted((_TESTS / "libvirt").glob("*_test.py"))
         commands = [
             "cd /lab/tests; "
@@ -358,6 +359,7 @@ class Runner:
             timeout=4 * 3600 if "--full-counts" in self._options else 3600,
             put={
                 **artifacts.files(lab, product, "6.12", installed=True),
+                **artifacts.newest_guest(lab, product),
                 **{f"/lab/tests/{p.name}": p for p in (_TESTS / "libvirt").iterdir()},
                 "/lab/tests/tap.py": _TESTS / "boot/tap.py",
                 "/lab/tests/vfio.py": _TESTS / "boot/vfio.py",

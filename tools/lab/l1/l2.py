@@ -24,6 +24,12 @@ import dmesg
 from cpio import Cpio
 
 _FILES = pathlib.Path("/opt/turnstile/l2")
+# Every guest's kernel has these words: an L0 that is busy must not look like a guest that hangs,
+# and a guest's root may reach past its driver, as one with a kernel of its own could.
+CMDLINE = (
+    "console=ttyS0 loglevel=5 panic=-1 random.trust_cpu=on tsc=reliable watchdog_thresh=60 "
+    "rcupdate.rcu_cpu_stall_timeout=120 sysrq_always_enabled iomem=relaxed"
+)
 _END = re.compile(rb"lab-guest: exit (\d+)\r?\n")
 
 
@@ -49,16 +55,12 @@ class Guest:
         self._input = os.open(self.directory / "input", os.O_RDWR | os.O_CLOEXEC)
         initrd = self.directory / "initrd"
         initrd.write_bytes(pack(command, files))
-        append = "console=ttyS0 loglevel=5 panic=-1 random.trust_cpu=on tsc=reliable"
-        append += " watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=120 sysrq_always_enabled"
-        # A guest's root may reach past its driver, as one with a kernel of its own could.
-        append += " iomem=relaxed"
         argv = [
             "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none",
             *([] if reboots else ["-no-reboot"]), "-name", name, "-machine", "q35",
             "-accel", "kvm", "-cpu", "host", "-smp", str(cpus),
             "-m", str(memory_mib), "-kernel", str(_FILES / "vmlinuz"), "-initrd", str(initrd),
-            "-append", append,
+            "-append", CMDLINE,
             "-chardev", f"socket,id=console,path={self.directory}/console.sock,server=on,wait=off,"
             f"logfile={self.directory}/console", "-serial", "chardev:console",
             "-chardev", f"file,id=io,path={self.directory}/output,input-path={self.directory}/input",
@@ -150,13 +152,16 @@ class Guest:
         return text
 
 
-def pack(command, files=None):
-    """The initramfs of a guest that runs `command`, with `files` as of Guest."""
+def pack(command, files=None, base="initramfs"):
+    """The initramfs of a guest that runs `command`, with `files` as of Guest.
+
+    `base` is the one of the guest's kernel, in /opt/turnstile/l2.
+    """
     extra = Cpio()
     extra.file("guest/command", command.encode() + b"\n")
     for target, source in (files or {}).items():
         extra.copy(f"guest/{target}", source)
-    return (_FILES / "initramfs").read_bytes() + extra.finish()
+    return (_FILES / base).read_bytes() + extra.finish()
 
 
 def mdev(uuid):

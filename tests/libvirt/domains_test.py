@@ -15,14 +15,6 @@ from virt import Domain, virsh
 _TYPE = "turnstile-ts104_v4"
 
 
-_TOP = "<maxMemory slots='4' unit='MiB'>1536</maxMemory>"
-
-
-def _standing():
-    """A guest whose memory can grow and shrink."""
-    return virt.standing(top=_TOP, balloon="virtio")
-
-
 def _wait_pinned(uuid):
     wait_for(lambda: vgpu.counters(uuid)["pages_pinned"] > 0, virt.GUEST_SECONDS, "nothing pinned")
 
@@ -30,13 +22,13 @@ def _wait_pinned(uuid):
 @test("host")
 def guest_reboots_and_resets_and_its_gpu_works_each_time():
     reboots = count(2, 20)
-    domain = _standing()
+    domain = virt.standing()
     (uuid,) = domain.uuids
     domain.compute()
     begin = time.monotonic()
     for _ in range(reboots):
-        domain.send("reboot -f")
         domain.expect_boot()
+        domain.send("reboot -f")
         domain.wait_ready()
         domain.compute()
     seconds = (time.monotonic() - begin) / reboots
@@ -52,7 +44,7 @@ def guest_reboots_and_resets_and_its_gpu_works_each_time():
 
 @test("host")
 def destroyed_domain_starts_at_once_on_the_same_vgpu():
-    domain = _standing()
+    domain = virt.standing()
     (uuid,) = domain.uuids
     domain.send("ts104-run --placement sysmem endless")
     _wait_pinned(uuid)
@@ -66,7 +58,7 @@ def destroyed_domain_starts_at_once_on_the_same_vgpu():
 
 @test("host")
 def second_domain_on_the_same_vgpu_is_refused_with_the_name_of_the_first():
-    first = _standing()
+    first = virt.standing()
     (uuid,) = first.uuids
     with Domain([uuid]) as second:
         text = virsh(f"start {second.name}", status=None)
@@ -78,7 +70,7 @@ def second_domain_on_the_same_vgpu_is_refused_with_the_name_of_the_first():
 
 @test("host")
 def module_in_use_is_not_unloaded():
-    domain = _standing()
+    domain = virt.standing()
     seconds, text = virt.timed(run, "rmmod turnstile", status=None)
     expect("in use" in text, text)
     domain.compute()
@@ -88,7 +80,7 @@ def module_in_use_is_not_unloaded():
 @test("host")
 def guest_without_its_driver_and_with_a_driver_that_comes_and_goes():
     rounds = count(5, 50)
-    domain = _standing()
+    domain = virt.standing()
     (uuid,) = domain.uuids
     domain.compute("--placement sysmem vecadd")
     domain.guest("rmmod ts104")
@@ -118,7 +110,7 @@ def memory_is_plugged_in_and_a_balloon_inflated_under_a_working_gpu():
     dimm.write_text(
         "<memory model='dimm'><target><size unit='MiB'>256</size><node>0</node></target></memory>"
     )
-    domain = _standing()
+    domain = virt.standing()
     before = _guest_kib(domain)
     work = "ts104-run --placement sysmem --iterations 40 --json vecadd"
     domain.send(work)
@@ -147,6 +139,46 @@ def kernel_of_the_guest_has_not_complained():
     virt.end_standing()
 
 
+_GUIDE = pathlib.Path("/opt/turnstile/docs/troubleshooting.md")
+
+
+@test("host")
+def vgpu_in_a_port_that_has_no_room_or_in_none_says_why():
+    no_room = "BAR 1 [mem size 0x10000000 64bit pref]: can't assign; no space"
+    missing = "BAR0 or BAR1 is missing"
+    no_port = "No more available PCI slots"
+    with virt.vgpus(_TYPE, _TYPE, _TYPE) as uuids, Domain([]) as domain:
+        domain.start()
+        paths = [virt.hostdev_file(uuid) for uuid in uuids]
+        virsh(f"attach-device {domain.name} {paths[0]}")
+        wait_for(lambda: missing in domain.guest("dmesg"), virt.GUEST_SECONDS, missing)
+        expect(no_room in domain.guest("dmesg"), f"not in the guest's log: {no_room}")
+        virsh(f"attach-device {domain.name} {paths[1]}")
+        text = virsh(f"attach-device {domain.name} {paths[2]}", status=None)
+        expect(no_port in text, text)
+    guide = _GUIDE.read_text(encoding="utf-8")
+    for text in (no_room, missing, no_port):
+        expect(text in guide, f"{_GUIDE.name} does not have {text!r}")
+
+
+@test("host")
+def guests_with_two_versions_of_the_driver_compute_at_once():
+    work = "ts104-run --iterations 40 --json vecadd sha256-tree"
+    with virt.vgpus(_TYPE, _TYPE) as (first, second):
+        with Domain([first]) as usual, Domain([second], kernel="-newest") as newest:
+            usual.start()
+            newest.start()
+            releases = [domain.guest("uname -r").strip() for domain in (usual, newest)]
+            expect(releases[0] != releases[1], f"both have {releases[0]}")
+            sums = [domain.guest("sha256sum </modules/ts104.ko") for domain in (usual, newest)]
+            expect(sums[0] != sums[1], "both have the same driver")
+            for domain in (usual, newest):
+                domain.send(work)
+            for domain in (usual, newest):
+                domain.computed()
+    figure(f"ts104.ko for {' and '.join(releases)}")
+
+
 @test("host")
 def start_with_a_vgpu_takes_little_longer_than_without():
     rounds = count(5, 25)
@@ -157,7 +189,9 @@ def start_with_a_vgpu_takes_little_longer_than_without():
                 times[kind].append(domain.begin())
                 virsh(f"destroy {domain.name}")
     with_vgpu, without = (virt.percentile(times[kind], 50) for kind in ("with", "without"))
-    figure(f"{with_vgpu:.2f} s with, {without:.2f} s without, ratio {with_vgpu / without:.2f}")
+    ratio = with_vgpu / without
+    figure(f"median {with_vgpu:.2f} s with, {without:.2f} s without, ratio {ratio:.2f}")
+    expect(ratio <= 1.25, "more than 1.25")
 
 
 @test("host")
@@ -167,10 +201,10 @@ def host_does_not_sleep_while_a_vgpu_exists():
     expect(kinds, f"this kernel offers only {state.read_text()}")
     with virt.vgpus(_TYPE):
         for kind in kinds:
-            lines = len(virt.kernel_log().splitlines())
+            mark = virt.mark_log()
             problem = vgpu.expect_errno("EBUSY", _write, state, kind)
             expect(not problem, f"{kind}: {problem}")
-            log = virt.kernel_log().splitlines()[lines:]
+            log = virt.log_since(mark)
             expect(any("while vGPUs exist (" in line for line in log), f"no reason: {log}")
     figure(f"refused: {', '.join(kinds)}")
 
