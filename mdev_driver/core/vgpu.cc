@@ -307,7 +307,7 @@ Status Vgpu::AccessBar3(uint64_t offset, uint8_t* buffer, size_t length, bool wr
 }
 
 Status Vgpu::AccessVram(uint64_t offset, uint8_t* buffer, size_t length, bool write) {
-  if (length > kMaxVramAccess) return Status::kInvalidArgument;
+  if (length == 0 || length > kMaxVramAccess) return Status::kInvalidArgument;
   const GuestAddress at = {Aperture::kVid, offset};
   return write ? context_.memory.Write(at, buffer, length)
                : context_.memory.Read(at, buffer, length);

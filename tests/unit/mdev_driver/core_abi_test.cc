@@ -213,6 +213,10 @@ TEST_F(CoreAbiTest, BadAccessesAreEinval) {
   EXPECT_EQ(ts_vgpu_region_rw(vgpu_, TS_REGION_BAR0, 0, &value, 3, false), -EINVAL);
   EXPECT_EQ(ts_vgpu_region_rw(vgpu_, TS_REGION_BAR0, 16 * kMiB, &value, 4, false), -EINVAL);
   EXPECT_EQ(ts_vgpu_region_rw(vgpu_, TS_REGION_BAR1, 32 * kMiB - 2, &value, 4, false), -EINVAL);
+  for (const uint32_t region : {TS_REGION_BAR0, TS_REGION_BAR1, TS_REGION_CONFIG}) {
+    EXPECT_EQ(ts_vgpu_region_rw(vgpu_, region, 0, nullptr, 0, false), -EINVAL);
+    EXPECT_EQ(ts_vgpu_region_rw(vgpu_, region, 0, nullptr, 0, true), -EINVAL);
+  }
   EXPECT_EQ(ts_vgpu_region_rw(vgpu_, 6, 0, &value, 4, false), -EINVAL);
   EXPECT_EQ(ts_vgpu_region_rw(vgpu_, 42, 0, &value, 4, false), -EINVAL);
 }
