@@ -31,6 +31,7 @@ EXIT_TIMEOUT = 124
 
 _HERE = pathlib.Path(__file__).parent
 _RESULT_DISK_BYTES = 1 << 30
+_BEAT_SECONDS = 0.1
 # QEMU itself: translated code, and the pages of VRAM that are used.
 _QEMU_MIB = 1024
 _DEBUG_MIB = 2048
@@ -137,6 +138,8 @@ class _Run:
         )
         try:
             threads = self._start_readers(child)
+            if self._accel == "tcg":
+                threading.Thread(target=self._beat, args=(child,), daemon=True).start()
             boot_s = self._wait_until_running(child, begin)
             if self._request.shell:
                 self._relay_terminal(child)
@@ -280,6 +283,24 @@ class _Run:
                 thread.start()
                 threads.append(thread)
         return threads
+
+    def _beat(self, child):
+        """Interrupts L1 ten times a second, so that no interrupt is lost for good.
+
+        QEMU 10.0 takes the mark of a virtual interrupt off a vCPU whenever a guest of L1 exits, and
+        not atomically: a device's interrupt that comes in that moment stays in the APIC and the vCPU
+        does not see it. If it was that of the timer, an idle L1 sleeps for ever. The next interrupt,
+        whichever it is, makes QEMU look at the APIC again.
+        """
+        connection = self._ports["ctl"]
+        while child.poll() is None:
+            try:
+                connection.send(b"\n", socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                pass  # L1 does not read: it boots, or its port is closed already
+            except OSError:
+                return
+            time.sleep(_BEAT_SECONDS)
 
     def _accept(self, listener, child):
         while True:
