@@ -20,8 +20,9 @@ import vgpu
 BLOCKS = (16, 132, 1056)
 POLICIES = {"best_effort": 2, "equal_share": 1, "fixed_share": 2, "weighted": 2, "latency": 2}
 
-# At 1 MHz (tools/lab/bench.py) and two cycles a round: 5.1 ms a block, start included.
-_BLOCK_ROUNDS = 2500
+# At 1 MHz (tools/lab/bench.py) and two cycles a round: 10.1 ms a block, start included. With half of it
+# two guests cannot launch as fast as the GPU computes, and who has no work cannot have a share.
+_BLOCK_ROUNDS = 5000
 # The light tenant, as in the rig: 1 ms every 20 ms.
 _LIGHT = "--blocks 11 --rounds 450 --think-us 20000"
 _LATENCY_US = 500
