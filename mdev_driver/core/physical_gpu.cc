@@ -18,10 +18,11 @@ namespace reg = ts104;  // register classes
 constexpr uint32_t kIdLetters = 0x34305354;  // "TS04"
 constexpr size_t kRunlistBytes = kMaxHardwareEntries * NV_RAMRL_ENTRY_SIZE;
 constexpr uint32_t kFaultEntries = 2048;
-// Drain and engine reset together: FLR may take 100 ms (PCI Express, 6.6.2).
-constexpr uint32_t kDrainTimeoutUs = 50 * 1000;
+// Drain and engine reset together: FLR may take 100 ms (PCI Express, 6.6.2). By the clock: the host
+// may sleep longer than it was asked to.
+constexpr uint64_t kDrainTimeoutNs = 50'000'000;
 constexpr uint32_t kInvalidateTimeoutUs = 1000 * 1000;
-constexpr uint32_t kEngineResetTimeoutUs = 20 * 1000;
+constexpr uint64_t kEngineResetTimeoutNs = 20'000'000;
 constexpr uint32_t kPollUs = 50;
 // Addresses in PCCSR, runlist base and USERD have 40 bits.
 constexpr uint64_t kInstanceLimit = uint64_t{1} << 40;
@@ -293,14 +294,16 @@ void PhysicalGpu::Drain(const Partition& partition) {
     }
   }
   // The lock is let go while waiting, and frozen PBDMAs are thawed: both may be what it waits for.
-  uint32_t waited = 0;
-  for (; FunctionLoaded(partition) && waited < kDrainTimeoutUs; waited += kPollUs) {
+  const uint64_t deadline = host_.NowNs() + kDrainTimeoutNs;
+  bool loaded = FunctionLoaded(partition);
+  while (loaded && host_.NowNs() < deadline) {
     host_.SleepUs(kPollUs);
     base::MutexGuard guard(mutex_);
     ServicePbdmas();
+    loaded = FunctionLoaded(partition);
   }
   base::MutexGuard guard(mutex_);
-  if (waited >= kDrainTimeoutUs) ResetEnginesOf(partition);
+  if (loaded) ResetEnginesOf(partition);
   for (uint32_t i = 0; i < partition.channels; ++i) {
     const uint32_t chid = partition.first_chid + i;
     if (channels_[chid].instance == 0) continue;
@@ -337,8 +340,8 @@ void PhysicalGpu::ResetEnginesOf(const Partition& partition) {
     host_.Write32(reg::pmc::Enable::Offset(), ~0u);
     host_.Write32(Disable::Offset(), 0);
   }
-  for (uint32_t waited = 0; FunctionLoaded(partition) && waited < kEngineResetTimeoutUs;
-       waited += kPollUs) {
+  const uint64_t deadline = host_.NowNs() + kEngineResetTimeoutNs;
+  while (FunctionLoaded(partition) && host_.NowNs() < deadline) {
     ServicePbdmas();
     host_.SleepUs(kPollUs);
   }

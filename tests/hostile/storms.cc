@@ -102,24 +102,27 @@ void Preempts(Attacker& a) {
   a.guest.Write(NV_PFIFO_PREEMPT, 1u << 24);
 }
 
-// One type after the other.
+// One type after the other. A copy that faulted is lost, so the next one comes next; a method of
+// the host is tried again, so its channel has to be made anew.
 void MmuFaults(Attacker& a) {
+  constexpr uint32_t kPages = std::size(kBadPtes);
   if (a.round == 1) {
-    for (size_t i = 0; i < std::size(kBadPtes); ++i) {
-      a.guest.SetPte(kBadPages + i * kPage, kBadPtes[i]);
-    }
+    for (uint64_t i = 0; i < kPages; ++i) a.guest.SetPte(kBadPages + i * kPage, kBadPtes[i]);
     a.guest.Invalidate();
   }
-  a.Recover();
-  const uint32_t type = a.round % (std::size(kBadPtes) + 2);
-  if (type == std::size(kBadPtes)) {
-    Execute(a, kNowhere, NVC46F_SEM_EXECUTE_OPERATION_RELEASE);
-  } else if (type == std::size(kBadPtes) + 1) {
-    Execute(a, uint64_t{1} << 39, NVC46F_SEM_EXECUTE_OPERATION_RELEASE);  // no directory
+  const uint32_t type = a.round % (kPages + 2);
+  if (type == kPages) {
+    a.Restart();  // after the method of the host
   } else {
-    Execute(a, kBadPages + type * kPage,
-            kBadPtes[type] & kAtomicDisable ? NVC46F_SEM_EXECUTE_OPERATION_REDUCTION
-                                            : NVC46F_SEM_EXECUTE_OPERATION_RELEASE);
+    a.Recover();
+  }
+  uint64_t va = kBadPages + type * kPage;
+  if (type == kPages) va = kNowhere;
+  if (type == kPages + 1) va = uint64_t{1} << 39;  // no directory
+  if (type == kPages - 1) {
+    Execute(a, va, NVC46F_SEM_EXECUTE_OPERATION_REDUCTION);
+  } else {
+    a.guest.Push(0, a.means.runlist, RawGuest::Copy(RawGuest::kData, va, 64, RawGuest::kData, 1));
   }
   a.guest.TakeFaults();
 }
@@ -243,6 +246,12 @@ constexpr Storm kStorms[] = {
 
 Attacker::Attacker(fakes::GuestHardware& hardware, Means given)
     : guest(hardware), means(std::move(given)) {
+  guest.StartChannel(0, means.runlist);
+}
+
+void Attacker::Restart() {
+  guest.Write(NV_PCCSR_CHANNEL(0), 1u << 11);
+  guest.Write(NV_PCCSR_CHANNEL_INST(0), 0);
   guest.StartChannel(0, means.runlist);
 }
 

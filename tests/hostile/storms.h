@@ -39,6 +39,8 @@ class Attacker {
   // Faults of channel 0 and errors of its PBDMA are cleared; it is enabled again.
   void Recover() { Recover(0, means.runlist); }
   void Recover(uint32_t channel, uint32_t runlist);
+  // Channel 0 taken off and made anew.
+  void Restart();
   // Channel 2 set up and, with `cilp`, preemptible between instructions, else between grids only.
   void StartGraphics(bool cilp);
   // A kernel that never ends, on channel 2.

@@ -167,6 +167,20 @@ TEST_P(StormTest, NeighbourKeepsItsShare) {
   }
 }
 
+TEST(StormsTest, MmuFaultsAreOfEveryType) {
+  ModelGpu gpu;
+  VgpuMachine machine(gpu, VgpuMachine::kV16, 64);
+  hostile::Attacker attacker(machine, {});
+  for (attacker.round = 1; attacker.round <= 30; ++attacker.round) {
+    hostile::FindStorm("MmuFaults")->tick(attacker);
+    machine.Advance(kMs);
+  }
+  // PDE, PTE, PRIV, RO, UNSUPPORTED_APERTURE, UNSUPPORTED_KIND, REGION, ATOMIC.
+  for (const char* type : {"0", "2", "5", "6", "10", "12", "13", "15"}) {
+    EXPECT_TRUE(gpu.Logged(std::string("fault of type ") + type + " at")) << type;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Storms, StormTest,
                          testing::ValuesIn(hostile::Storms().begin(), hostile::Storms().end()),
                          [](const auto& info) { return std::string(info.param.name); });
