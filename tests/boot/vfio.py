@@ -10,6 +10,8 @@ import pathlib
 import select
 import struct
 
+from tap import patience
+
 CONFIG = 7
 INTX, MSI, MSIX, ERR, REQ = range(5)
 DATA_NONE, DATA_BOOL, DATA_EVENTFD = 1, 2, 4
@@ -152,7 +154,7 @@ class Eventfd:
 
     def take(self, seconds=0.3):
         """How many signals came, waiting at most `seconds` for the first."""
-        if not select.select([self.fd], [], [], seconds)[0]:
+        if not select.select([self.fd], [], [], seconds * patience())[0]:
             return 0
         return os.eventfd_read(self.fd)
 

@@ -45,6 +45,11 @@ BUSY = 0.9
 RESULT_S = 240
 
 
+def say(text):
+    """A line for who watches."""
+    print(text, file=sys.stderr, flush=True)
+
+
 class Watcher:
     """Takes in what the guests say while others wait, so that the times of results are known."""
 
@@ -101,6 +106,7 @@ class Chaos:
         victim = self.tenants[self.random.randrange(len(self.tenants))]
         chance = self.random.random()
         others = [tenant for tenant in self.tenants if tenant is not victim]
+        say(f"{self._clock():6.0f} s  {kind} of {victim.name}: waits until enough work")
         wait_for(
             lambda: victim.steady() and sum(t.steady() for t in others) >= 2,
             2 * BOOT_S,
@@ -108,7 +114,7 @@ class Chaos:
             + ", ".join(f"{t.name} {'steady' if t.steady() else 'not'}" for t in self.tenants),
         )
         survivors = [tenant for tenant in others if tenant.steady()]
-        record = {"at_s": round(time.monotonic() - self._begin, 1), "kind": kind}
+        record = {"at_s": round(self._clock(), 1), "kind": kind}
         record |= {"victim": victim.name, "survivors": [tenant.name for tenant in survivors]}
         begin = time.monotonic()
         record["what"] = self.kinds[kind][1](victim, chance)
@@ -119,13 +125,17 @@ class Chaos:
         record["longest_s"] = round(self._longest_wait(survivors, begin), 1)
         record["took_s"] = round(time.monotonic() - begin, 1)
         self.events.append(record)
+        say(f"{self._clock():6.0f} s  {record['what']}: {json.dumps(record['shares'])}")
         self._judge(record)
 
     def run(self, seconds):
         """Events until the time is over."""
         self._begin = time.monotonic()
-        while time.monotonic() - self._begin < seconds:
+        while self._clock() < seconds:
             self.next_event()
+
+    def _clock(self):
+        return time.monotonic() - self._begin
 
     # The survivors.
 
@@ -183,6 +193,8 @@ class Chaos:
         text = json.dumps(record)
         for tenant in self.tenants:
             expect(not tenant.bad, f"{tenant.name}: {tenant.bad}, after {text}")
+            faults = tenant.kernel_faults()
+            expect(not faults, f"{tenant.name}'s kernel: {faults} after {text}")
         for share in record["shares"]:
             expect(share["run_ms"] > 0, f"{share['name']} did not run: {text}")
             error = abs(share.get("error_percent", 0))
@@ -262,10 +274,8 @@ class Chaos:
 
     @staticmethod
     def _flood(victim, chance):
-        victim.disturb()
-        victim.order(f"flood {int(chance * 1e6)}")
         resets = victim.resets()
-        victim.ask_qemu("system_reset")
+        victim.flood(int(chance * 1e6))
         wait_for(lambda: victim.resets() > resets, BOOT_S, "the vGPU is not reset")
         return "registers, doorbells and VRAM flooded for 4 s, then machine reset"
 

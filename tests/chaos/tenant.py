@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 
+import dmesg
 import l2
 import vgpu
 from tap import Failure, wait_for
@@ -15,6 +16,8 @@ BOOT_S = 900
 # So much GPU time after its start a guest has submissions waiting all the time.
 _SETTLED_NS = 300_000_000
 _GONE_S = 60
+# A guest that floods its own GPU may not live to say that it is done.
+_FLOOD_S = 60
 
 # A load that keeps the GPU busy and, beside it, runs whose results are verified, one line for each.
 # `started` and what follows it say that the state of before is over.
@@ -73,6 +76,8 @@ class Tenant:
         self._lock = threading.Lock()
         self._seen = 0
         self._orders = 0
+        # So much of the guest's kernel log is not judged: it had lost its senses.
+        self._forgiven = 0
         # When a verified result was seen, since the last disturbance; by time.monotonic().
         self.results = []
         self.bad = []
@@ -90,7 +95,7 @@ class Tenant:
                 self.name, _GUEST, devices, memory_mib=256, reboots=True,
                 qemu=["-qmp", f"unix:{qmp},server=on,wait=off"],
             )  # fmt: skip
-            self._seen = 0
+            self._seen = self._forgiven = 0
         self.disturb()
         try:
             self._qmp = Qmp(qmp)
@@ -117,7 +122,7 @@ class Tenant:
         self._seen += sum(len(line) + 1 for line in lines)
         for line in lines:
             text = line.decode(errors="replace").strip()
-            if text == "@@ started":
+            if text.endswith("@@ started"):  # whatever a reset cut off
                 self.disturbed = False
                 self.results = []
             elif text == "@@ ok":
@@ -135,17 +140,34 @@ class Tenant:
         ran = self.account()["run_ns"] - self._started_at_ns
         return not self.disturbed and bool(self.results) and ran > _SETTLED_NS
 
+    def kernel_faults(self):
+        """What its kernel complained of."""
+        return dmesg.bad_lines(self.guest.console()[self._forgiven :])
+
     def order(self, line, answered=True):
         """Gives the guest an order; waits for its answer if there is one."""
         orders = self._orders
         self.guest.say(line)
-
-        def is_answered():
-            self.poll()
-            return self._orders > orders
-
         if answered:
-            wait_for(is_answered, BOOT_S, f"{self.name}: no answer to '{line}'")
+            wait_for(
+                lambda: self._is_answered(orders), BOOT_S, f"{self.name}: no answer to '{line}'"
+            )
+
+    def flood(self, seed):
+        """The guest does its worst, then its machine is reset: it need not survive that."""
+        orders = self._orders
+        self.disturb()
+        self.guest.say(f"flood {seed}")
+        deadline = time.monotonic() + _FLOOD_S
+        while not self._is_answered(orders) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        self.disturb()
+        self.ask_qemu("system_reset")
+        self._forgiven = len(self.guest.console())
+
+    def _is_answered(self, orders):
+        self.poll()
+        return self._orders > orders
 
     def kill(self):
         """Ends QEMU as the host's OOM killer would."""

@@ -2,7 +2,7 @@
 """The debug kernel of L1: Debian's source of 6.12 with everything on that finds mistakes.
 
 `setup.py` builds it when `--kernel debug` or the suite `debug` first needs it: about a quarter of an
-hour on two cores. What it consists of is in debug_kernel.config.
+hour on two cores. debug_kernel.config says what it consists of, debug_kernel.patch is applied.
 
   kernel/    as an unpacked image package: boot/vmlinuz-RELEASE, usr/lib/modules/RELEASE
   headers/   what modules are built against
@@ -21,17 +21,9 @@ HEADERS = "/opt/debug-kernel"
 # Lines `CC …` and the like of a build: for the progress bar only.
 BUILD_STEPS = 1950
 
-_CONFIG = pathlib.Path(__file__).parent / "debug_kernel.config"
-
-# VFIO_MDEV and DRM's helpers have no prompt; in Debian's kernel other drivers ask for them.
-_KCONFIG = """
-config TURNSTILE_NEEDS
-	def_bool y
-	select VFIO_MDEV if VFIO
-	select DRM_EXEC if DRM
-	select DRM_GPUVM if DRM
-	select DRM_GEM_SHMEM_HELPER if DRM
-"""
+_HERE = pathlib.Path(__file__).parent
+_CONFIG = _HERE / "debug_kernel.config"
+_PATCH = _HERE / "debug_kernel.patch"
 
 _SCRIPT = """
 set -e
@@ -42,7 +34,7 @@ apt-get -q download linux-source-{series}={version} libelf-dev
 for package in *.deb; do dpkg-deb -x "$package" deb; done
 tar -xf deb/usr/src/linux-source-{series}.tar.xz
 mv linux-source-{series} source
-cat kconfig >>source/drivers/vfio/mdev/Kconfig
+patch -p1 -d source <patch
 # objtool's headers are not in the tool box; the library is.
 kbuild() {{
 	nice -n 5 make -C source O=/var/lab/build -j"$(nproc)" \\
@@ -63,15 +55,15 @@ kbuild INSTALL_MOD_PATH=/var/lab/kernel/usr modules_install
 rm -f "kernel/usr/lib/modules/$release/build"
 install='$(srctree)/scripts/package/install-extmod-build'
 kbuild KBUILD_RUN_COMMAND="$install /var/lab/headers" run-command
-rm -r source build deb *.deb kconfig config refused
+rm -r source build deb *.deb patch config refused
 printf '{{"release": "%s", "version": "%s"}}\\n' "$release" {version} >kernel.json
 """
 
 
 def key_parts():
-    """What the kernel depends on besides the tool box: this file, and the options."""
+    """What the kernel depends on besides the tool box: this file, the options, the patch."""
     source = pathlib.Path(__file__).read_text(encoding="utf-8")
-    return [ast.unparse(ast.parse(source)), *_options()]
+    return [ast.unparse(ast.parse(source)), *_options(), _PATCH]
 
 
 def _options():
@@ -85,6 +77,6 @@ def prepare(directory, version):
     `version`: of Debian's package linux-source-6.12. The script names each option that the kernel
     does not take and fails then.
     """
-    (directory / "kconfig").write_text(_KCONFIG, encoding="utf-8")
+    (directory / "patch").write_bytes(_PATCH.read_bytes())
     (directory / "config").write_text("\n".join(_options()) + "\n", encoding="utf-8")
     return _SCRIPT.format(series=SERIES, version=version)

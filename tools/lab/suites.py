@@ -328,7 +328,9 @@ class Runner:
                 request.devices = []
             name = f"{suite}/{kernel}/{group.name}"
             try:
-                outcome = host.run(self._lab, self._cache, request, stream=False)
+                # Chaos tells there what it does: it is long.
+                stream = "err" if suite == "chaos" else False
+                outcome = host.run(self._lab, self._cache, request, stream=stream)
             except LabError as error:
                 self._add(Result(name, "failed", time.monotonic() - begin, str(error)))
                 outcome = None

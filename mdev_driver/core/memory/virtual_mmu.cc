@@ -177,7 +177,7 @@ bool VirtualMmu::Work() {
 void VirtualMmu::ReportLimit() {
   if (!shadow_->TakeLimitReached() && !pins_->TakeLimitReached()) return;
   LogLine(context_.gpu.host().handle(), context_.host, TS_LOG_WARNING, TS_LOG_CAPACITY)
-      << "limit reached: " << shadow_->tables() << " of " << ShadowMemory::kMaxTables
+      << "limit reached, or no memory: " << shadow_->tables() << " of " << ShadowMemory::kMaxTables
       << " shadow tables, " << uint64_t{pins_->pinned()} << " of " << uint64_t{PinTable::kMaxPages}
       << " pages; the rest stays unmapped";
 }
