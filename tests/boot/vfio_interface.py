@@ -13,7 +13,7 @@ import time
 
 import vfio
 import vgpu
-from tap import expect, expect_equal, test, wait_for
+from tap import expect, expect_equal, patience, test, wait_for
 from vfio import errno_of
 
 # common/ts104: registers and the bits used here.
@@ -325,7 +325,7 @@ def reset_of_the_gpu_from_outside_is_an_error_for_its_users_not_silence():
         expect_equal(user.stdout.readline(), "mapped\n")
         pathlib.Path(f"/sys/bus/pci/devices/{address}/reset").write_text("1")
         expect_equal(vgpu.available("turnstile-ts104_v16"), 0)
-        expect_equal(user.communicate("\n", timeout=30)[0], "EIO\n")
+        expect_equal(user.communicate("\n", timeout=30 * patience())[0], "EIO\n")
         expect_equal(user.returncode, -signal.SIGBUS)
     finally:
         user.kill()
