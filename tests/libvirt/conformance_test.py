@@ -97,8 +97,7 @@ def c07_vgpu_is_plugged_out_of_a_working_guest_and_in_again():
         # The driver is in use when it comes out: a process of the guest has the node open.
         domain.guest("sleep 1000 </dev/dri/renderD128 >/dev/null 2>&1 &")
         begin = time.monotonic()
-        virsh(f"detach-device {domain.name} {path}")
-        wait_for(lambda: uuid not in domain.live_xml(), virt.GUEST_SECONDS, "detached")
+        domain.detach(uuid)
         detach.append(time.monotonic() - begin)
         _wait_guest(domain, f"test ! -e {_NODE}")
         domain.guest("killall sleep")

@@ -235,6 +235,7 @@ class Domain:
     <controller type='pci' model='pcie-root'/>
     <controller type='pci' model='pcie-root-port'/>
     <controller type='pci' model='pcie-root-port'/>
+    <controller type='pci' model='pcie-root-port'/>
     <serial type='file'><source path='{self.directory}/console' append='on'/>
       <target port='0'/></serial>
     <serial type='file'><source path='{self.directory}/output' append='on'/>
@@ -376,6 +377,13 @@ class Domain:
         for program in report["programs"]:
             expect(program["verified"] is True, f"not verified: {program}")
         return report["programs"]
+
+    def detach(self, uuid):
+        """Plugs a vGPU out; returns when the guest has let go of it."""
+        virsh(f"detach-device {self.name} {hostdev_file(uuid)}")
+        wait_for(
+            lambda: uuid not in self.live_xml(), GUEST_SECONDS, f"{uuid} is not out of {self.name}"
+        )
 
     def qemu_pid(self):
         """The process id of its QEMU."""
