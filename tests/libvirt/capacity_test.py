@@ -178,10 +178,28 @@ def more_processes_than_instances_share_them_out_exactly():
 _UDEV = "systemd-udevd-kernel.socket systemd-udevd-control.socket systemd-udevd.service"
 
 
+def _compute(steps):
+    for _ in range(steps):
+        pass
+
+
+def _steps_of(seconds):
+    """How many steps of _compute() take `seconds`, or up to twice as long, undisturbed."""
+    steps = 1000
+    while min(virt.timed(_compute, steps)[0] for _ in range(5)) < seconds:
+        steps *= 2
+    return steps
+
+
 def _link_times(rounds):
-    """Milliseconds from the write to `create` until the link `mdev_type` is there, for each."""
-    times = []
+    """Milliseconds from the write to `create` until the link `mdev_type` is there, for each.
+
+    And those of computing for about as long, in turn: what takes the CPU away takes it from both.
+    """
+    times, control = [], []
+    steps = _steps_of(0.01)
     for _ in range(rounds):
+        control.append(virt.timed(_compute, steps)[0] * 1000)
         uuid = str(uuid_module.uuid4())
         link = virt.DEVICES / uuid / "mdev_type"
         begin = time.monotonic()
@@ -190,31 +208,31 @@ def _link_times(rounds):
             pass
         times.append((time.monotonic() - begin) * 1000)
         vgpu.remove(uuid)
-    return times
+    return times, control
 
 
 @test("host")
 def c04_mdev_type_link_is_there_in_50_ms():
     rounds = count(200, 1000)
-    # Without udev, which works on the events of each vGPU on the same CPU: what we answer for. L0
-    # has other things to do now and then, which makes a batch slower and never faster. A queue of
-    # events for later would keep udev busy for minutes: nobody may listen.
-    batches = []
+    # Without udev, which works on the events of each vGPU on the same CPU: what we answer for. A
+    # queue of events for later would keep udev busy for minutes, so nobody listens to them.
     run(f"systemctl stop {_UDEV}")
     try:
-        while len(batches) < 5 and (not batches or virt.percentile(batches[-1], 99) > 50):
-            batches.append(_link_times(rounds))
+        alone, control = _link_times(rounds)
     finally:
         run(f"systemctl start {_UDEV}")
     run("udevadm settle --timeout 600", timeout=700)
-    beside = _link_times(count(50, 200))
-    for times, words in ((batches[-1], f"over {rounds}"), (beside, "while udev works")):
+    beside, _ = _link_times(count(50, 200))
+    for times, words in ((alone, f"over {rounds}"), (beside, "while udev works")):
         figure(
             f"{words}: median {virt.percentile(times, 50):.1f} ms, "
             f"p99 {virt.percentile(times, 99):.1f} ms, longest {max(times):.1f} ms"
         )
-    figure(f"batch {len(batches)}")
-    expect(virt.percentile(batches[-1], 99) <= 50, "p99 is more than 50 ms in each of 5 batches")
+    # L0 has other things to do as well.
+    lost = virt.percentile(control, 99) - virt.percentile(control, 50)
+    figure(f"computing for {virt.percentile(control, 50):.1f} ms: p99 {lost:.1f} ms more")
+    p99 = virt.percentile(alone, 99) - lost
+    expect(p99 <= 50, f"p99 without what the machine took is {p99:.1f} ms, more than 50 ms")
     # libvirt waits so long.
     expect(max(beside) < 1000, "longest is more than 1 s")
 

@@ -5,6 +5,7 @@ import sys
 
 sys.path[:0] = ["/opt/turnstile/lab", "/lab/tests"]
 
+import guide
 import virt
 from tap import expect, expect_equal, figure, main, run, test
 from virt import Domain, virsh
@@ -25,6 +26,17 @@ def c06_devices_are_defined_before_the_host_reboots():
         virsh(f"nodedev-autostart {virt.node_name(uuid)}")
     first = next(iter(_AUTO))
     run(f"mdevctl modify --uuid {first} --addattr=turnstile/weight --value={_WEIGHT}")
+
+
+@test("host")
+def guide_mdevctl_is_right_up_to_the_reboot():
+    # Its vGPU starts by itself whenever a driver comes: no test may bind one between here and there.
+    figure(f"{guide.follow('mdevctl.md')} steps")
+
+
+@test("host", boot=2)
+def guide_mdevctl_is_right_after_the_reboot():
+    figure(f"{guide.follow('mdevctl.md', boot=2)} steps")
 
 
 @test("host", boot=2)
