@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 #include "rig/raw_guest.h"
 
+#include <atomic>
 #include <cstring>
 
 #include "ts104/regs.h"
@@ -37,16 +38,18 @@ RawGuest::RawGuest(fakes::GuestHardware& machine) : machine_(machine) {
   Write(NV_CTRL_TOP_EN_SET(0), 0xf);
 }
 
+// Whole words, as a CPU writes them: the device may read them at the same time.
 uint32_t RawGuest::Vram32(uint64_t offset) {
-  uint32_t value = 0;
-  std::memcpy(&value, machine_.vram() + offset, 4);
-  return value;
+  auto* word = reinterpret_cast<uint32_t*>(machine_.vram() + offset);
+  return std::atomic_ref(*word).load(std::memory_order_acquire);
 }
 void RawGuest::SetVram32(uint64_t offset, uint32_t value) {
-  std::memcpy(machine_.vram() + offset, &value, 4);
+  auto* word = reinterpret_cast<uint32_t*>(machine_.vram() + offset);
+  std::atomic_ref(*word).store(value, std::memory_order_release);
 }
 void RawGuest::SetVram64(uint64_t offset, uint64_t value) {
-  std::memcpy(machine_.vram() + offset, &value, 8);
+  auto* word = reinterpret_cast<uint64_t*>(machine_.vram() + offset);
+  std::atomic_ref(*word).store(value, std::memory_order_release);
 }
 
 void RawGuest::Invalidate() {
