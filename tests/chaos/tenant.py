@@ -54,7 +54,7 @@ while read -r order argument; do
 	restart) stop; begin ;;
 	fault) ts104-run --address 0x123456000 fault-store; echo "@@ answer $?" ;;
 	hog) timeout -s KILL 4 ts104-run --timeout-ms 600000 endless; echo "@@ answer $?" ;;
-	flood) ts104-hostile 4 "$argument"; echo "@@ answer $?" ;;
+	flood) ts104-flood 4 "$argument"; echo "@@ answer $?" ;;
 	esac
 done </dev/ttyS1
 """

@@ -4,7 +4,7 @@
  * writes random values to registers, doorbells and all over VRAM, where page tables, instance
  * blocks, runlists and contexts are. For tests of the host: the guest itself may be lost afterwards.
  *
- * Usage: ts104-hostile SECONDS SEED     (root; a kernel booted with iomem=relaxed)
+ * Usage: ts104-flood SECONDS SEED     (root; a kernel booted with iomem=relaxed)
  * The last line says what was done. Exit status: 0, or 2 when the GPU cannot be reached.
  */
 #define _GNU_SOURCE
@@ -151,7 +151,7 @@ int main(int argc, char **argv)
 	size_t i;
 
 	if (argc != 3) {
-		fprintf(stderr, "usage: ts104-hostile SECONDS SEED\n");
+		fprintf(stderr, "usage: ts104-flood SECONDS SEED\n");
 		return 2;
 	}
 	end = now() + atof(argv[1]);
@@ -165,11 +165,11 @@ int main(int argc, char **argv)
 	}
 	globfree(&found);
 	if (!regs.words || !vram.words) {
-		fprintf(stderr, "ts104-hostile: no TS104 whose registers can be mapped\n");
+		fprintf(stderr, "ts104-flood: no TS104 whose registers can be mapped\n");
 		return 2;
 	}
 	while (now() < end)
 		misbehave(regs, vram, &count);
-	printf("ts104-hostile: %" PRIu64 " accesses\n", count);
+	printf("ts104-flood: %" PRIu64 " accesses\n", count);
 	return 0;
 }
