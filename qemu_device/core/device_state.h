@@ -74,7 +74,6 @@ struct RunlistStatus {
   uint32_t function = 0;
   uint64_t since = 0;
   uint64_t until = kNever;
-  uint64_t lag_ns = 0;  // by which this runlist fell behind, in all
 };
 
 class DeviceState {
@@ -105,7 +104,9 @@ class DeviceState {
   bool tsg_preempt_reported = false;  // INTR_0_MASK of TSG_PREEMPT_COMPLETE
   uint64_t alarm = kNever;            // when PTIMER's alarm is due
   uint64_t lag_ns = 0;
-  std::array<uint64_t, kRunlists> runlist_time_read{};  // RUNLIST_TIME never goes back
+  // Clocks, which a reset leaves: what each runlist fell behind in all; RUNLIST_TIME as read last.
+  std::array<uint64_t, kRunlists> runlist_lag_ns{};
+  std::array<uint64_t, kRunlists> runlist_time_read{};
   uint64_t instructions = 0;
 
   const ts104_config& config() const { return config_; }

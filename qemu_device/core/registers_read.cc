@@ -220,9 +220,9 @@ uint32_t Registers::FunctionTime(uint32_t index) {
 
 // What is due before `until` is not yet worked out: the runlist's clock waits for it.
 uint32_t Registers::RunlistTime(uint32_t runlist) {
-  const RunlistStatus& status = state_.status[runlist];
+  const uint64_t until = state_.status[runlist].until;
   uint64_t& time = state_.runlist_time_read[runlist];
-  time = std::max(time, std::min(state_.Now(), status.until) - status.lag_ns);
+  time = std::max(time, std::min(state_.Now(), until) - state_.runlist_lag_ns[runlist]);
   state_.Set(NV_TS104_RUNLIST_TIME_HI(runlist), static_cast<uint32_t>(time >> 32));
   return static_cast<uint32_t>(time);
 }

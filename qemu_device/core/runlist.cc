@@ -423,7 +423,6 @@ void Runlist::Reset() {
 
 bool Runlist::Delay(uint64_t ns) {
   if (phase_ == Phase::kIdle) return false;
-  lag_ns_ += ns;
   for (const auto& engine : engines_) engine->Delay(ns);
   pbdma_.Delay(ns);
   load_done_ += ns;
@@ -435,7 +434,7 @@ bool Runlist::Delay(uint64_t ns) {
   for (auto& [chid, waiter] : waiters_) {
     if (waiter.retry_at != kNever) waiter.retry_at += ns;
   }
-  Publish();
+  Publish(ns);
   return true;
 }
 

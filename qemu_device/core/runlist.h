@@ -117,7 +117,8 @@ class Runlist {
   bool HasHoldingWaiter() const;
 
   // What registers show (runlist_status.cc).
-  void Publish();
+  // `delay`: by which all its times have just been shifted.
+  void Publish(uint64_t delay = 0);
   void UpdateIdle();
 
   const uint32_t id_;
@@ -135,7 +136,6 @@ class Runlist {
   uint64_t load_done_ = 0;
   uint64_t wake_at_ = kNever;
   uint64_t active_since_ = 0;
-  uint64_t lag_ns_ = 0;  // that Delay was told of, in all
 
   uint64_t slice_end_ = 0;
   bool slice_armed_ = false;  // another TSG could run

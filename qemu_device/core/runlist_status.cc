@@ -52,7 +52,7 @@ void Runlist::UpdateIdle() {
   engines_were_idle_ = engines_idle;
 }
 
-void Runlist::Publish() {
+void Runlist::Publish(uint64_t delay) {
   const uint64_t next = NextEvent();
   const std::lock_guard lock(machine_.state.mutex);
   UpdateIdle();
@@ -93,7 +93,7 @@ void Runlist::Publish() {
   status.function = loaded_.gfid;
   status.since = active_since_;
   status.until = next;
-  status.lag_ns = lag_ns_;
+  machine_.state.runlist_lag_ns[id_] += delay;
 }
 
 }  // namespace ts104

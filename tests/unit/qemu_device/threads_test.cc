@@ -238,6 +238,10 @@ TEST(Threads, OverloadCountsLagAndAnswersRequests) {
   gpu.Write(NV_PFIFO_RUNLIST_PREEMPT, 1);
   EXPECT_TRUE(gpu.WaitFor([&] { return gpu.Read(NV_PFIFO_RUNLIST_PREEMPT) == 0; }));
   EXPECT_EQ(gpu.Read(NV_PFIFO_ENGINE_STATUS(0)), 0u);
+  // What was lost stays lost: a reset does not let the runlist's clock jump.
+  gpu.Write(NV_PMC_ENABLE, ~(1u << 8));
+  const uint32_t after_reset = gpu.Read(NV_TS104_RUNLIST_TIME_LO(0));
+  EXPECT_GT(gpu.Read(NV_PTIMER_TIME_0) - after_reset, 20'000'000u);
 }
 
 TEST(Threads, WaitingAcquireSurvivesAJumpOfTheClock) {
