@@ -6,6 +6,7 @@ there are in CHAOS_MINUTES depends on the machine. Whoever nothing was done to i
 time: its results are right and go on, and it has its share.
 """
 
+import contextlib
 import json
 import os
 import random
@@ -48,6 +49,14 @@ RESULT_S = 240
 def say(text):
     """A line for who watches."""
     print(text, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def _reset_of(victim):
+    """What is done inside resets its vGPU; returns when it has."""
+    resets = victim.resets()
+    yield
+    wait_for(lambda: victim.resets() > resets, BOOT_S, "the vGPU is not reset")
 
 
 class Watcher:
@@ -222,18 +231,16 @@ class Chaos:
 
     @staticmethod
     def _system_reset(victim, _):
-        resets = victim.resets()
-        victim.disturb()
-        victim.ask_qemu("system_reset")
-        wait_for(lambda: victim.resets() > resets, BOOT_S, "the vGPU is not reset")
+        with _reset_of(victim):
+            victim.disturb()
+            victim.ask_qemu("system_reset")
         return "machine reset"
 
     @staticmethod
     def _flr(victim, _):
-        resets = victim.resets()
-        victim.disturb()
-        victim.order("reset", answered=False)
-        wait_for(lambda: victim.resets() > resets, BOOT_S, "the vGPU is not reset")
+        with _reset_of(victim):
+            victim.disturb()
+            victim.order("reset", answered=False)
         return "FLR by the guest, under load"
 
     @staticmethod
@@ -274,9 +281,8 @@ class Chaos:
 
     @staticmethod
     def _flood(victim, chance):
-        resets = victim.resets()
-        victim.flood(int(chance * 1e6))
-        wait_for(lambda: victim.resets() > resets, BOOT_S, "the vGPU is not reset")
+        with _reset_of(victim):
+            victim.flood(int(chance * 1e6))
         return "registers, doorbells and VRAM flooded for 4 s, then machine reset"
 
 

@@ -60,7 +60,7 @@ done </dev/ttyS1
 """
 
 
-class Tenant:
+class Tenant(vgpu.Tenant):
     """One of the four. `units`: its sixteenths of the GPU.
 
     It is `steady` when its guest works and nothing has been done to it since; what it then says and
@@ -68,10 +68,9 @@ class Tenant:
     """
 
     def __init__(self, name, type_id, units):
+        super().__init__(type_id)
         self.name, self.type_id, self.units = name, type_id, units
         self.weight = 100
-        self.uuid = vgpu.create(type_id)
-        self.guest = None
         self.disturbed = True
         self._lock = threading.Lock()
         self._seen = 0
@@ -173,8 +172,7 @@ class Tenant:
         """Ends QEMU as the host's OOM killer would."""
         self.disturb()
         self._qmp.close()
-        self.guest.process.kill()
-        self.guest.process.wait()
+        self.guest.kill()
 
     def ask_qemu(self, command, **arguments):
         """A command of QMP."""
@@ -220,19 +218,9 @@ class Tenant:
         vgpu.set_vgpu(self.uuid, "weight", weight)
         self.weight = weight
 
-    def resets(self):
-        """How often its vGPU was reset."""
-        return vgpu.counters(self.uuid)["resets"]
-
-    def account(self):
-        """What the scheduler accounted on the runlist of the graphics engine."""
-        return vgpu.sched(self.uuid)[0]
-
     def end(self):
         """Ends it, whatever state it is in."""
-        if self.guest is not None:
-            self.guest.process.kill()
-            self.guest.process.wait()
+        super().end()
         vgpu.remove(self.uuid)
 
 

@@ -103,8 +103,7 @@ def pins_drop_to_zero_when_the_guest_unloads_its_driver():
             )
             wait_for(lambda: one.counters()["pages_pinned"] == 0, 10, "pins did not go")
         finally:
-            guest.process.kill()
-            guest.process.wait()
+            guest.kill()
 
 
 @test("vgpu")
@@ -116,8 +115,7 @@ def pins_drop_to_zero_when_qemu_is_killed():
                 lambda: one.counters()["pages_pinned"] > 0, GUEST_SECONDS, "nothing was pinned"
             )
         finally:
-            guest.process.kill()
-            guest.process.wait()
+            guest.kill()
         wait_for(lambda: one.counters()["pages_pinned"] == 0, 20, "pins did not go")
 
 

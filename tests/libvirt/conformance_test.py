@@ -4,7 +4,6 @@
 import json
 import pathlib
 import re
-import subprocess
 import sys
 import time
 import uuid as uuid_module
@@ -254,8 +253,7 @@ def c15_unbind_of_the_gpu_while_a_guest_uses_it():
     driver = pathlib.Path("/sys/bus/pci/drivers/turnstile")
     domain = virt.standing()
     (uuid,) = domain.uuids
-    domain.send("ts104-run --placement sysmem endless")
-    wait_for(lambda: vgpu.counters(uuid)["pages_pinned"] > 0, virt.GUEST_SECONDS, "nothing pinned")
+    domain.compute_without_end()
     try:
         seconds, _ = virt.timed((driver / "unbind").write_text, address)
         expect(not (virt.DEVICES / uuid).exists(), "the vGPU is still there")
@@ -281,8 +279,7 @@ def c08_killed_qemu_leaves_nothing_and_its_memory_cannot_be_read():
     # Whoever looks must be able to find it.
     seen = _marks_in_guest(domain, mark)
     expect(seen > 0, "the guest has no mark in its own VRAM")
-    domain.send("ts104-run --placement sysmem endless")
-    wait_for(lambda: vgpu.counters(uuid)["pages_pinned"] > 0, virt.GUEST_SECONDS, "nothing pinned")
+    domain.compute_without_end()
     begin = time.monotonic()
     run(f"kill -9 {domain.qemu_pid()}")
     wait_for(lambda: vgpu.counters(uuid)["pages_pinned"] == 0, 60, "pins did not go")

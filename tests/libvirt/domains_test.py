@@ -15,15 +15,10 @@ from virt import Domain, virsh
 _TYPE = "turnstile-ts104_v4"
 
 
-def _wait_pinned(uuid):
-    wait_for(lambda: vgpu.counters(uuid)["pages_pinned"] > 0, virt.GUEST_SECONDS, "nothing pinned")
-
-
 @test("host")
 def guest_reboots_and_resets_and_its_gpu_works_each_time():
     reboots = count(2, 20)
     domain = virt.standing()
-    (uuid,) = domain.uuids
     domain.compute()
     begin = time.monotonic()
     for _ in range(reboots):
@@ -33,8 +28,7 @@ def guest_reboots_and_resets_and_its_gpu_works_each_time():
         domain.compute()
     seconds = (time.monotonic() - begin) / reboots
     # In the middle of work.
-    domain.send("ts104-run --placement sysmem endless")
-    _wait_pinned(uuid)
+    domain.compute_without_end()
     domain.expect_boot()
     virsh(f"reset {domain.name}")
     domain.wait_ready()
@@ -46,8 +40,7 @@ def guest_reboots_and_resets_and_its_gpu_works_each_time():
 def destroyed_domain_starts_at_once_on_the_same_vgpu():
     domain = virt.standing()
     (uuid,) = domain.uuids
-    domain.send("ts104-run --placement sysmem endless")
-    _wait_pinned(uuid)
+    domain.compute_without_end()
     virsh(f"destroy {domain.name}")
     counters = vgpu.counters(uuid)
     expect_equal((counters["pages_pinned"], counters["channels"]), (0, 0))

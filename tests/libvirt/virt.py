@@ -368,6 +368,12 @@ class Domain:
         self.send(f"ts104-run --json {programs}")
         self.computed()
 
+    def compute_without_end(self):
+        """Starts a GPU program in the guest that never ends; returns when its pages are pinned."""
+        (uuid,) = self.uuids
+        self.send("ts104-run --placement sysmem endless")
+        wait_for(lambda: vgpu.counters(uuid)["pages_pinned"] > 0, GUEST_SECONDS, "nothing pinned")
+
     def computed(self):
         """Waits for programs of ts104-run --json; all must be verified. Returns their reports."""
         status, text = self.answer()

@@ -53,15 +53,14 @@ TENANTS = [
 _tenants = []
 
 
-class Tenant:
+class Tenant(vgpu.Tenant):
     """A vGPU and the guest on it."""
 
     def __init__(self, index):
         type_id, self.units, self.weight = TENANTS[index]
+        super().__init__(type_id)
         self.name = f"tenant{index}"
-        self.uuid = vgpu.create(type_id)
         vgpu.set_vgpu(self.uuid, "weight", self.weight)
-        self.guest = None
         self.boots = 0
         self.ran = 0
 
@@ -96,20 +95,6 @@ class Tenant:
             return self.account()["run_ns"] == before
 
         wait_for(still, BOOT_S, f"{self.name} does not stop")
-
-    def resets(self):
-        """How often its vGPU was reset."""
-        return vgpu.counters(self.uuid)["resets"]
-
-    def account(self):
-        """What the scheduler accounted on the runlist of the graphics engine."""
-        return vgpu.sched(self.uuid)[0]
-
-    def end(self):
-        """Kills the guest."""
-        if self.guest is not None:
-            self.guest.process.kill()
-            self.guest.process.wait()
 
 
 def running_tenants():

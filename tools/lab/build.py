@@ -15,6 +15,7 @@ import contextlib
 import dataclasses
 import fcntl
 import functools
+import json
 import os
 import pathlib
 import re
@@ -49,7 +50,7 @@ PARTS = ("plugin", "driver", "guest", "programs")
 
 # Of meson builds that several commands make or run.
 RELEASE_OPTIONS = ["-Dbuildtype=release", "-Dtests=true", "-Dbenchmarks=enabled"]
-SANITIZED_OPTIONS = [
+TEST_OPTIONS = [
     "-Doptimization=1", "-Ddebug=true", "-Db_lundef=false", "-Dbenchmarks=disabled",
 ]  # fmt: skip
 CLANG = {"CC": "clang", "CXX": "clang++"}
@@ -236,6 +237,20 @@ class Builder:
         inside = self.configured(name, options, env)
         self.compile(name)
         return inside
+
+    def tests(self, inside, suites):
+        """meson's records of the tests of `suites` in the build at `inside`."""
+        text = self.must(["meson", "introspect", inside, "--tests"], "list")
+        return [
+            test
+            for test in json.loads(text[text.index("[") :])
+            if any(suite.split(":")[-1] in suites for suite in test["suite"])
+        ]
+
+    def run_tests(self, inside, tests, log, env):
+        """Runs `tests`, which are compiled, with five times their time; returns the exit status."""
+        argv = ["meson", "test", "-C", inside, "--no-rebuild", "-t", "5"]
+        return self.in_toolbox([*argv, *(test["name"] for test in tests)], log, env=env)
 
     # The parts.
 

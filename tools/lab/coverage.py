@@ -20,7 +20,7 @@ CORE = "mdev_driver/core"
 _BUILD = "coverage"
 _FLAGS = "-fprofile-instr-generate -fcoverage-mapping"
 OPTIONS = [
-    "-Doptimization=1", "-Ddebug=true", "-Db_lundef=false", "-Dbenchmarks=disabled",
+    *build.TEST_OPTIONS,
     *(f"-D{language}_{kind}={_FLAGS}" for language in ("c", "cpp") for kind in ("args", "link_args")),
 ]  # fmt: skip
 _PROFILES = f"out/{_BUILD}/profiles"
@@ -62,22 +62,14 @@ def _measure(builder):
     """{file: {line: how often it ran}} of the core after all tests."""
     inside = builder.configured(_BUILD, OPTIONS, build.CLANG)
     builder.compile(_BUILD, ["build.ninja"])
-    text = builder.must(["meson", "introspect", inside, "--tests"], "list")
-    tests = [
-        test
-        for test in json.loads(text[text.index("[") :])
-        if any(suite.split(":")[-1] in ("unit", "rig") for suite in test["suite"])
-    ]
+    tests = builder.tests(inside, ("unit", "rig"))
     programs = sorted({t["cmd"][0] for t in tests if t["cmd"][0].startswith(f"{inside}/")})
     builder.compile(_BUILD, [program[len(inside) + 1 :] for program in programs])
     cache_module.remove_tree(builder.top / _PROFILES)
     log = f"test-{_BUILD}"
     (builder.top / f"{log}.log").unlink(missing_ok=True)
-    status = builder.in_toolbox(
-        ["meson", "test", "-C", inside, "--no-rebuild", "-t", "5", *(t["name"] for t in tests)],
-        log,
-        env={"LLVM_PROFILE_FILE": f"/turnstile/{_PROFILES}/%m-%p.profraw"},
-    )
+    env = {"LLVM_PROFILE_FILE": f"/turnstile/{_PROFILES}/%m-%p.profraw"}
+    status = builder.run_tests(inside, tests, log, env)
     if status != 0:
         raise LabError(f"a test fails: {builder.top / log}.log")
     # The list of files is long: it goes through a file.

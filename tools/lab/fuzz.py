@@ -18,7 +18,7 @@ from errors import LabError
 _CORPORA = build.REPO / "tests/fuzz/corpus"
 _IGNORED = "/turnstile/src/tests/fuzz/coverage_ignore.txt"
 OPTIONS = [
-    *build.SANITIZED_OPTIONS, "-Doptimization=2", "-Db_sanitize=address,undefined", "-Dfuzz=true",
+    *build.TEST_OPTIONS, "-Doptimization=2", "-Db_sanitize=address,undefined", "-Dfuzz=true",
     f"-Dcpp_args=-fsanitize=fuzzer-no-link -fsanitize-coverage-ignorelist={_IGNORED}",
 ]  # fmt: skip
 _LONGEST_INPUT = 4096

@@ -78,8 +78,8 @@ class Outcome:
     wall_s: float
 
 
-def run(lab, cache, request, stream=True):
-    """Runs `request`; with `stream` the output also appears here while it comes ("err": only that).
+def run(lab, cache, request, stream=("out", "err")):
+    """Runs `request`; the outputs in `stream` also appear here while they come.
 
     Raises LabError when L1 does not come up, its driver does not load, results are missing or the
     time is over. A failing command is no error: it is the outcome's status.
@@ -329,7 +329,7 @@ class _Run:
                     (self._out, sys.stdout) if name == "out" else (self._err, sys.stderr)
                 )
                 target += data
-                if self._stream is True or self._stream == name:
+                if name in self._stream:
                     stream.buffer.write(data)
                     stream.buffer.flush()
         with self._changed:

@@ -37,8 +37,8 @@ NAMES = (*ORDER, "hostile", "sched", "libvirt", "chaos", "debug")
 
 _TESTS = build.REPO / "tests"
 
-_ASAN = [*build.SANITIZED_OPTIONS, "-Db_sanitize=address,undefined"]
-_TSAN = [*build.SANITIZED_OPTIONS, "-Db_sanitize=thread"]
+_ASAN = [*build.TEST_OPTIONS, "-Db_sanitize=address,undefined"]
+_TSAN = [*build.TEST_OPTIONS, "-Db_sanitize=thread"]
 _GCC12 = {"CC": "gcc-12", "CXX": "g++-12"}
 
 
@@ -145,7 +145,8 @@ class Runner:
             inside = self._builder.configured(name, options, env)
             # A build that began as a copy of an older one may not know of new tests.
             self._builder.compile(name, ["build.ninja"])
-            tests = self._list_tests(inside, select or [suite], match)
+            tests = self._builder.tests(inside, select or [suite])
+            tests = [test for test in tests if match is None or match(test)]
             if not tests:
                 raise LabError(f"{suite}: the project has no such tests")
             programs = sorted({test["cmd"][0] for test in tests})
@@ -154,24 +155,11 @@ class Runner:
                 begin = time.monotonic()
                 self._builder.compile(name, targets)
                 self._add(Result(f"{suite}/compiles", "passed", time.monotonic() - begin))
-            argv = ["meson", "test", "-C", inside, "--no-rebuild", "-t", "5"]
-            names = [test["name"] for test in tests]
-            self._builder.in_toolbox([*argv, *names], f"test-{suite}", env=build.SANITIZER_ENV)
+            self._builder.run_tests(inside, tests, f"test-{suite}", build.SANITIZER_ENV)
             log = self._builder.top / "out" / name / "meson-logs/testlog.json"
             records = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
         for record in records:
             self._add(_meson_result(suite, record))
-
-    def _list_tests(self, inside, suites, match):
-        log = "list"
-        text = self._builder.must(["meson", "introspect", inside, "--tests"], log)
-        tests = json.loads(text[text.index("[") :])
-        return [
-            test
-            for test in tests
-            if any(s.split(":")[-1] in suites for s in test["suite"])
-            and (match is None or match(test))
-        ]
 
     def _module(self):
         kernels = self._lab.kernels()
@@ -329,7 +317,7 @@ class Runner:
             name = f"{suite}/{kernel}/{group.name}"
             try:
                 # Chaos tells there what it does: it is long.
-                stream = "err" if suite == "chaos" else False
+                stream = ("err",) if suite == "chaos" else ()
                 outcome = host.run(self._lab, self._cache, request, stream=stream)
             except LabError as error:
                 self._add(Result(name, "failed", time.monotonic() - begin, str(error)))
@@ -374,7 +362,7 @@ class Runner:
         )
         name = "libvirt/6.12/host"
         first = len(self._results)
-        outcome = host.run(lab, self._cache, request, stream=False)
+        outcome = host.run(lab, self._cache, request, stream=())
         up = f"L1 up after {outcome.boot_s:.1f} s"
         self._add(Result(f"{name}/boots", "passed", time.monotonic() - begin, figure=up))
         self._report_l1(name, outcome, ends=len(scripts) * len(commands))

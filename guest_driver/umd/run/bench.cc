@@ -112,6 +112,14 @@ void SubmissionBound(Session& session, BenchResult* result) {
       &result->seconds);
 }
 
+// What was measured operation by operation since `start`.
+void Conclude(std::chrono::steady_clock::time_point start, BenchResult* result) {
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  result->seconds = seconds.count();
+  result->operations = result->latencies_us.size();
+  std::sort(result->latencies_us.begin(), result->latencies_us.end());
+}
+
 // Every launch is waited for; `depth` of them are in flight.
 void Launches(Session& session, BenchResult* result) {
   using Clock = std::chrono::steady_clock;
@@ -142,9 +150,7 @@ void Launches(Session& session, BenchResult* result) {
     }
   }
   while (!launched.empty()) finish_one();
-  result->seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  result->operations = result->latencies_us.size();
-  std::sort(result->latencies_us.begin(), result->latencies_us.end());
+  Conclude(start, result);
 }
 
 // A wild store, then the stream is made usable again and computes: the time of the latter two.
@@ -177,9 +183,7 @@ void Recoveries(Session& session, BenchResult* result) {
     if (words[64] != round + 1) throw libts104::Error("recover: a wrong sum after the fault");
     result->latencies_us.push_back(us.count());
   }
-  result->seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  result->operations = result->latencies_us.size();
-  std::sort(result->latencies_us.begin(), result->latencies_us.end());
+  Conclude(start, result);
 }
 
 struct Entry {

@@ -299,28 +299,26 @@ TEST_F(StraightMemoryTest, BigPageGoesWithAnyOfItsParts) {
 
 // Scattered memory needs a table of small pages; the GPU's host has no memory for it.
 TEST_F(ShadowPageTableTest, NoMemoryForSmallPagesPinsNothingAndTriesAgain) {
+  const auto sync_without_then_with_memory = [this] {
+    gpu_.dma_allocations_left = 0;
+    Sync();
+    EXPECT_TRUE(shadow_->TakeLimitReached());
+    EXPECT_TRUE(guest_.pinned.empty());
+    gpu_.dma_allocations_left = 100;
+    Sync();
+  };
   Vram64(kPd0 + 8, 0);
   SetBigTable();
   Space();
   Sync();
   Big(1, 0x5 | uint64_t{32} << 8);
-  gpu_.dma_allocations_left = 0;
-  Sync();
-  EXPECT_TRUE(shadow_->TakeLimitReached());
-  EXPECT_TRUE(guest_.pinned.empty());
-  gpu_.dma_allocations_left = 100;
-  Sync();
+  sync_without_then_with_memory();
   EXPECT_EQ(ShadowSmall(16), 0x5u | guest_.DmaOf(32) >> 12 << 8);
   Big(1, 0);
   Sync();
   // The same for 2 MiB.
   Vram64(kPd0, 0x5 | uint64_t{512} << 8);
-  gpu_.dma_allocations_left = 0;
-  Sync();
-  EXPECT_TRUE(shadow_->TakeLimitReached());
-  EXPECT_TRUE(guest_.pinned.empty());
-  gpu_.dma_allocations_left = 100;
-  Sync();
+  sync_without_then_with_memory();
   EXPECT_EQ(ShadowSmall(511), 0x5u | guest_.DmaOf(1023) >> 12 << 8);
 }
 

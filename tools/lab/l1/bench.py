@@ -128,8 +128,7 @@ def pin(_):
             }
         results["idle_memory_bytes"] = vgpu.counters(uuid)["memory_bytes"]
     finally:
-        guest.process.kill()
-        guest.process.wait()
+        guest.kill()
     vgpu.remove(uuid)
     _shell("rmmod turnstile")
     results["speedup_512_to_1"] = round(

@@ -20,8 +20,8 @@ import vgpu
 BLOCKS = (16, 132, 1056)
 POLICIES = {"best_effort": 2, "equal_share": 1, "fixed_share": 2, "weighted": 2, "latency": 2}
 
-# At 1 MHz (tools/lab/bench.py) and two cycles a round: 10.1 ms a block, start included. With half of it
-# two guests cannot launch as fast as the GPU computes, and who has no work cannot have a share.
+# At 1 MHz (tools/lab/bench.py) and two cycles a round: 10.1 ms a block, start included. With half of
+# it two guests cannot launch as fast as the GPU computes, and who has no work cannot have a share.
 _BLOCK_ROUNDS = 5000
 # The light tenant, as in the rig: 1 ms every 20 ms.
 _LIGHT = "--blocks 11 --rounds 450 --think-us 20000"
@@ -49,12 +49,12 @@ done
 """
 
 
-class Tenant:
+class Tenant(vgpu.Tenant):
     """A guest on a vGPU that runs one command after the other."""
 
     def __init__(self, name, type_id, weight):
+        super().__init__(type_id)
         self.name = name
-        self.uuid = vgpu.create(type_id)
         self._directory = pathlib.Path("/sys/bus/mdev/devices") / self.uuid / "turnstile"
         (self._directory / "weight").write_text(str(weight))
         self._path = f"/run/{name}.sock"
@@ -79,15 +79,6 @@ class Tenant:
         if self._wait(b"\n", _PATIENCE_SECONDS) != b"0":
             raise RuntimeError(f"{self.name}: {text[-2000:]}")
         return json.loads(text[text.index("{") : text.rindex("}") + 1])["bench"][0]
-
-    def run_ns(self):
-        """GPU time on runlist 0 so far."""
-        path = pathlib.Path("/sys/kernel/debug/turnstile") / vgpu.gpu_address() / self.uuid
-        for line in (path / "sched").read_text().splitlines():
-            fields = dict(field.split("=") for field in line.split())
-            if fields["runlist"] == "0":
-                return int(fields["run_ns"])
-        raise RuntimeError(f"{path}/sched does not speak of runlist 0")
 
     def set_latency(self, microseconds):
         """The bound of the latency policy; 0: none."""
@@ -131,9 +122,9 @@ def _set_policy(name):
 def _window(tenants, seconds):
     """What each ran in the next `seconds`, as shares of that time."""
     begin = time.monotonic()
-    before = [tenant.run_ns() for tenant in tenants]
+    before = [tenant.account()["run_ns"] for tenant in tenants]
     time.sleep(seconds)
-    after = [tenant.run_ns() for tenant in tenants]
+    after = [tenant.account()["run_ns"] for tenant in tenants]
     elapsed = (time.monotonic() - begin) * 1e9
     return [(b - a) / elapsed for a, b in zip(before, after)]
 

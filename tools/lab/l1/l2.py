@@ -78,6 +78,11 @@ class Guest:
         """Sends a line to the command, which reads it from /dev/ttyS1."""
         os.write(self._input, line.encode() + b"\n")
 
+    def kill(self):
+        """Ends QEMU as the host's OOM killer would."""
+        self.process.kill()
+        self.process.wait()
+
     def wait(self, timeout):
         """Waits for the guest to power off; returns (status, output). Raises GuestError."""
         try:
@@ -87,8 +92,7 @@ class Guest:
             # Its answers look like faults in the log, which is judged without them.
             self._judged = self.console()
             state = self._state()
-            self.process.kill()
-            self.process.wait()
+            self.kill()
             raise GuestError(f"{self.name}: no end after {timeout} s{hint}{state}") from None
         output = self.output()
         match = list(_END.finditer(output))

@@ -66,6 +66,27 @@ def sched(uuid):
     return accounts
 
 
+class Tenant:
+    """A vGPU and the guest on it, if there is one (`guest`, an l2.Guest)."""
+
+    def __init__(self, type_id):
+        self.uuid = create(type_id)
+        self.guest = None
+
+    def resets(self):
+        """How often its vGPU was reset."""
+        return counters(self.uuid)["resets"]
+
+    def account(self):
+        """What the scheduler accounted on the runlist of the graphics engine."""
+        return sched(self.uuid)[0]
+
+    def end(self):
+        """Kills the guest."""
+        if self.guest is not None:
+            self.guest.kill()
+
+
 def gpu_dir():
     """The GPU's attributes in sysfs."""
     return pathlib.Path("/sys/bus/pci/devices") / gpu_address() / "turnstile"
