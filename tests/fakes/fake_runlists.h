@@ -59,11 +59,24 @@ class FakeRunlists final : public turnstile::RunlistHost {
   // The GPU's clock stands still while the host's goes on.
   void StandStill(uint64_t ns) {
     Sync(now_);
-    if (start_at_ > now_) start_at_ += ns;
-    if (leave_end_ > now_) leave_end_ += ns;
-    now_ += ns;
-    stood_ns_ += ns;
+    for (const uint64_t end = now_ + ns; now_ < end; FireTimer()) {
+      const uint64_t step = std::min(end, std::max(timer_, now_ + 1)) - now_;
+      if (start_at_ > now_) start_at_ += step;
+      if (leave_end_ > now_) leave_end_ += step;
+      now_ += step;
+      stood_ns_ += step;
+    }
   }
+  // It makes up for that: so much of its time passes in none of the host's.
+  void CatchUp(uint64_t ns) {
+    const uint64_t host = now_;
+    Sync(host + ns);
+    now_ = host;
+    start_at_ -= std::min(start_at_, ns);
+    leave_end_ -= std::min(leave_end_, ns);
+    stood_ns_ -= ns;
+  }
+  uint64_t behind_ns() const { return stood_ns_; }
   void AdvanceTo(uint64_t time) {
     while (now_ < time) {
       uint64_t next = std::min(time, std::max(timer_, now_ + 1));
@@ -77,10 +90,7 @@ class FakeRunlists final : public turnstile::RunlistHost {
         idle_told_ = true;
         policy_->Idle(base::RunlistId(0));
       }
-      if (timer_ <= now_) {
-        timer_ = kNever;
-        policy_->Timer();
-      }
+      FireTimer();
     }
   }
 
@@ -156,6 +166,11 @@ class FakeRunlists final : public turnstile::RunlistHost {
     turnstile::SchedAccount account;
   };
 
+  void FireTimer() {
+    if (timer_ > now_) return;
+    timer_ = kNever;
+    policy_->Timer();
+  }
   uint64_t LoadCost(uint32_t f) { return std::exchange(loaded_, f) == f ? 0 : kSwitchNs; }
   void Run(uint32_t f, uint64_t ns) {
     const uint64_t done = std::min(ns, states_[f].work);

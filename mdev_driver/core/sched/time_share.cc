@@ -189,8 +189,9 @@ void TimeShare::Charge(Lane& lane, uint32_t f, uint64_t ns) {
   if (lane.queue.Contains(f)) lane.queue.Push(f, tenant.vtime);
 }
 
-// By how much the host's clock has gained on the runlist's since this was asked last: in that time
-// nobody had the GPU. A card's clock does not stand still; that of a model that is late does.
+// By how much the host's clock has gained on the runlist's since this was asked last, or since the
+// latter gained: in that time nobody had the GPU. A card's clock does not stand still; that of a
+// model that is late does, and gains when the model catches up.
 uint64_t TimeShare::Standstill(Lane& lane, uint64_t now) {
   const uint32_t ahead = static_cast<uint32_t>(now) - host_.Clock(Id(lane));
   const auto gained = static_cast<int32_t>(ahead - lane.clock_ahead);
@@ -223,7 +224,12 @@ void TimeShare::Settle(Lane& lane, uint64_t now) {
       SchedAccount* account = host_.account(Id(lane), previous);
       if (account != nullptr) account->overshoot_ns += late;
     }
-    if (late == 0 || run != 0) lane.previous = kNobody;
+    // Nobody ran: the GPU may stand still with it.
+    if (run != 0 || (late == 0 && lane.current == kNobody)) lane.previous = kNobody;
+  }
+  // More was run than the host's clock has counted: the runlist's has gained, its switch included.
+  if (run + late > wall) {
+    lane.clock_ahead -= static_cast<uint32_t>(run + late + lane.switch_left - wall);
   }
   uint64_t gap = Minus(wall, run + late);
   // Where work is conserved a gap is charged when somebody waited in it, and as far as it is longer

@@ -6,6 +6,7 @@
 
 #include <queue>
 #include <random>
+#include <utility>
 
 #include "core/sched/function_heap.h"
 #include "fakes/allocation_limit.h"
@@ -77,6 +78,43 @@ TEST_P(StandstillTest, IsNobodysUse) {
     if (gpu.current() == 1) gpu.StandStill(3 * kMs);
   }
   EXPECT_NEAR(static_cast<double>(gpu.run(1)) / static_cast<double>(gpu.run(2)), 1, 0.005);
+}
+
+// As a model on a busy host is: late in one turn, and faster than its clock in the next.
+TEST_P(StandstillTest, IsNobodysUseWhenItIsMadeUpForInTheTurnOfAnother) {
+  fakes::FakeRunlists gpu(GetParam(), 2);
+  for (uint32_t f = 1; f <= 2; ++f) {
+    gpu.AddWork(f, kForever);
+    gpu.SetList(f, true);
+  }
+  const uint64_t begin = gpu.now();
+  while (gpu.now() < begin + 40'000 * kMs) {
+    gpu.AdvanceTo(gpu.now() + kMs);
+    if (gpu.current() != 1) {
+      gpu.CatchUp(gpu.behind_ns());
+    } else if (gpu.behind_ns() == 0) {
+      gpu.StandStill(6 * kMs);
+    }
+  }
+  EXPECT_NEAR(static_cast<double>(gpu.run(1)) / static_cast<double>(gpu.run(2)), 1, 0.01);
+}
+
+// One leaves twenty milliseconds late, on a GPU that is late itself when that begins.
+TEST_P(StandstillTest, DoesNotHideThatThePredecessorStays) {
+  fakes::FakeRunlists gpu(GetParam(), 2);
+  gpu.set_late_ns(1, 20 * kMs);
+  for (uint32_t f = 1; f <= 2; ++f) {
+    gpu.AddWork(f, kForever);
+    gpu.SetList(f, true);
+  }
+  const uint64_t begin = gpu.now();
+  uint32_t last = 0;
+  // What is owed at the end is bounded, whatever the time.
+  while (gpu.now() < begin + 80'000 * kMs) {
+    gpu.AdvanceTo(gpu.now() + kMs / 10);
+    if (std::exchange(last, gpu.current()) == 1 && gpu.current() == 2) gpu.StandStill(30 * kMs);
+  }
+  EXPECT_NEAR(static_cast<double>(gpu.run(1)) / static_cast<double>(gpu.run(2)), 1, 0.01);
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, StandstillTest,
