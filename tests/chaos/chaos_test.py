@@ -19,7 +19,7 @@ sys.path[:0] = ["/opt/turnstile/lab", "/lab/tests"]
 
 import dmesg
 import vgpu
-from tap import expect, expect_equal, figure, main, test, wait_for
+from tap import Failure, expect, expect_equal, figure, main, test, wait_for
 from tenant import BOOT_S, Tenant
 
 # A slow SM: kernels take long on the GPU and little of the machine, so that the model keeps up.
@@ -86,47 +86,58 @@ class Chaos:
         self.random = random.Random(seed)
         self.tenants = [Tenant(*arguments) for arguments in TENANTS]
         self.events = []
-        self.policy = "best_effort"
-        # What may come: how often in proportion, and whether the victim is lost for a while.
+        # Not best effort, which promises nothing: shares are judged from the first event on.
+        self.policy = self.random.choice(POLICIES[1:])
         self.kinds = {
-            "kill": (2, self._kill),
-            "renew": (1, self._renew),
-            "system_reset": (2, self._system_reset),
-            "flr": (2, self._flr),
-            "unplug": (2, self._unplug),
-            "policy": (3, self._policy),
-            "weight": (3, self._weight),
-            "pause": (2, self._pause),
-            "fault": (2, self._fault),
-            "hog": (2, self._hog),
-            "flood": (2, self._flood),
+            "kill": self._kill,
+            "renew": self._renew,
+            "system_reset": self._system_reset,
+            "flr": self._flr,
+            "unplug": self._unplug,
+            "policy": self._policy,
+            "weight": self._weight,
+            "pause": self._pause,
+            "fault": self._fault,
+            "hog": self._hog,
+            "flood": self._flood,
         }
+        self._deck = []
 
     def start(self):
         """Boots all guests; returns when all work."""
         for tenant in self.tenants:
             tenant.start()
-        wait_for(lambda: all(t.steady() for t in self.tenants), BOOT_S, "a guest does not compute")
+        self._wait_until_steady(
+            lambda: all(t.steady() for t in self.tenants), BOOT_S, "a guest does not compute"
+        )
+
+    def _wait_until_steady(self, condition, seconds, message):
+        """wait_for() that says where the guests are that keep it waiting. Raises Failure."""
+        try:
+            wait_for(condition, seconds, message)
+        except Failure:
+            for tenant in self.tenants:
+                if not tenant.steady():
+                    say(tenant.describe())
+            raise
 
     def next_event(self):
         """One event and what the survivors make of it. Raises Failure."""
-        names = list(self.kinds)
-        kind = self.random.choices(names, [self.kinds[name][0] for name in names])[0]
+        kind = self._draw()
         victim = self.tenants[self.random.randrange(len(self.tenants))]
         chance = self.random.random()
         others = [tenant for tenant in self.tenants if tenant is not victim]
         say(f"{self._clock():6.0f} s  {kind} of {victim.name}: waits until enough work")
-        wait_for(
+        self._wait_until_steady(
             lambda: victim.steady() and sum(t.steady() for t in others) >= 2,
             2 * BOOT_S,
-            f"before {kind} of {victim.name}: guests do not come back: "
-            + ", ".join(f"{t.name} {'steady' if t.steady() else 'not'}" for t in self.tenants),
+            f"before {kind} of {victim.name}: guests do not come back",
         )
         survivors = [tenant for tenant in others if tenant.steady()]
         record = {"at_s": round(self._clock(), 1), "kind": kind}
         record |= {"victim": victim.name, "survivors": [tenant.name for tenant in survivors]}
         begin = time.monotonic()
-        record["what"] = self.kinds[kind][1](victim, chance)
+        record["what"] = self.kinds[kind](victim, chance)
         if not victim.disturbed:
             survivors.append(victim)
         record["policy"] = self.policy
@@ -136,6 +147,13 @@ class Chaos:
         self.events.append(record)
         say(f"{self._clock():6.0f} s  {record['what']}: {json.dumps(record['shares'])}")
         self._judge(record)
+
+    def _draw(self):
+        """The next kind. Each comes once before one comes again: a short run has seen them all."""
+        if not self._deck:
+            self._deck = list(self.kinds)
+            self.random.shuffle(self._deck)
+        return self._deck.pop()
 
     def run(self, seconds):
         """Events until the time is over."""
@@ -291,9 +309,9 @@ def survivors_compute_rightly_and_keep_their_shares():
     seed = int(os.environ["CHAOS_SEED"])
     chaos = Chaos(seed)
     watcher = Watcher(chaos.tenants)
-    report = {"seed": seed}
+    report = {"seed": seed, "kinds": list(chaos.kinds)}
     try:
-        vgpu.set_gpu("policy", "best_effort")
+        vgpu.set_gpu("policy", chaos.policy)
         # A slow host ends slices late: what a window begins and ends with should be little.
         vgpu.set_gpu("averaging_factor", 4)
         vgpu.set_gpu("timeslice_us", 8000)

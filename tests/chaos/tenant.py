@@ -2,6 +2,8 @@
 """A vGPU and the guest on it for the chaos suite: it computes, verifies, can be ill-treated."""
 
 import json
+import os
+import pathlib
 import socket
 import threading
 import time
@@ -33,7 +35,7 @@ verify() {
 		then echo "@@ ok"
 		else echo "@@ bad result $? $(tail -n 1 /run/verify)"; sleep 2
 		fi
-		sleep 0.3
+		sleep 1
 	done
 }
 begin() {
@@ -139,6 +141,14 @@ class Tenant(vgpu.Tenant):
         ran = self.account()["run_ns"] - self._started_at_ns
         return not self.disturbed and bool(self.results) and ran > _SETTLED_NS
 
+    def describe(self):
+        """Where its guest is, for a report of one that does not compute."""
+        said = self.guest.output()[-300:].decode(errors="replace")
+        return (
+            f"{self.name}: {self.account()}, QEMU used {_cpu_seconds(self.guest.process.pid)} s of "
+            f"CPU, last said {said!r}{self.guest.state()}"
+        )
+
     def kernel_faults(self):
         """What its kernel complained of."""
         return dmesg.bad_lines(self.guest.console()[self._forgiven :])
@@ -222,6 +232,12 @@ class Tenant(vgpu.Tenant):
         """Ends it, whatever state it is in."""
         super().end()
         vgpu.remove(self.uuid)
+
+
+def _cpu_seconds(pid):
+    """What a process has used since it began, user and system."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Qmp:

@@ -400,9 +400,9 @@ def _print_figures(results):
 
 def _print_chaos(report):
     """A table of the events by kind: how many, the longest that a survivor waited for a result."""
-    longest = {}
+    longest = {kind: [] for kind in report["kinds"]}
     for event in report["events"]:
-        longest.setdefault(event["kind"], []).append(event["longest_s"])
+        longest[event["kind"]].append(event["longest_s"])
     errors = [
         abs(share["error_percent"])
         for event in report["events"]
@@ -411,7 +411,8 @@ def _print_chaos(report):
     ]
     print(f"-- chaos, seed {report['seed']}\n{'event':14} count  longest wait for a result")
     for kind in sorted(longest):
-        print(f"{kind:14} {len(longest[kind]):5}  {max(longest[kind]):.1f} s")
+        wait = f"{max(longest[kind]):.1f} s" if longest[kind] else "not reached"
+        print(f"{kind:14} {len(longest[kind]):5}  {wait}")
     if errors:
         print(f"{len(errors)} shares judged, largest error {max(errors):.1f} %", flush=True)
 

@@ -91,7 +91,7 @@ class Guest:
             hint = self._hint()
             # Its answers look like faults in the log, which is judged without them.
             self._judged = self.console()
-            state = self._state()
+            state = self.state()
             self.kill()
             raise GuestError(f"{self.name}: no end after {timeout} s{hint}{state}") from None
         output = self.output()
@@ -114,7 +114,7 @@ class Guest:
         """Lines of the guest's kernel log that show a fault."""
         return dmesg.bad_lines(self.console() if self._judged is None else self._judged)
 
-    def _state(self):
+    def state(self):
         """Where a guest is that does not end: its CPU, its interrupts, its kernel's blocked tasks."""
         try:
             text = self._ask("monitor", b"info registers\n") + self._ask("monitor", b"info lapic\n")
