@@ -47,7 +47,7 @@ LINES = {
     "FaultBufferOverflow": "fault of type",
     "PbdmaErrors": "PBDMA error",
     "IllegalClasses": "PBDMA error",
-    "IllegalMethods": "fault of type",
+    "IllegalMethods": "PBDMA error",
     "CopyErrors": "fault of type|PBDMA error",
     "ContextsThatStay": "did not leave engine",
 }
