@@ -61,7 +61,10 @@ Hostile::Hostile(rig::ModelGpu& gpu, rig::VgpuMachine::Type type)
       dma_bytes_before_(gpu.dma_bytes),
       machine_(gpu, type, kMemoryPages),
       memory_bytes_open_(machine_.Counters().memory_bytes),
-      guest_(machine_) {
+      guest_(machine_),
+      first_channel_(
+          TS104_GET(NV_CTRL_VIRTUAL_CHANNEL_CFG_SET,
+                    gpu.Read32(NV_CTRL_VIRTUAL_CHANNEL_CFG(ts_vgpu_function(machine_.core()))))) {
   gpu_.on_log = CheckLine;
 }
 

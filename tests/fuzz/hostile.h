@@ -58,6 +58,8 @@ class Hostile {
   void Finish();
 
   rig::ModelGpu& gpu() { return gpu_; }
+  // The device's id of its channel 0. Its window may be off by now, the ids are its own for life.
+  uint32_t first_channel() const { return first_channel_; }
   rig::VgpuMachine& machine() { return machine_; }
   rig::RawGuest& guest() { return guest_; }
 
@@ -67,6 +69,7 @@ class Hostile {
   rig::VgpuMachine machine_;
   uint64_t memory_bytes_open_;
   rig::RawGuest guest_;
+  const uint32_t first_channel_;
 };
 
 // Checks after every step that no access of the device was foreign.

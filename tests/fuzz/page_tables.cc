@@ -127,14 +127,14 @@ class Walks {
                 device_ops_, &hostile) {
     guest_.set_bus_master(true);
     device_.set_bus_master(true);
-    const uint32_t function = ts_vgpu_function(hostile.machine().core());
-    const uint32_t config = hostile.gpu().Read32(NV_CTRL_VIRTUAL_CHANNEL_CFG(function));
-    const uint32_t first = config >> 16 & 0xfff;
-    const uint64_t instance =
-        uint64_t{hostile.gpu().Read32(NV_PCCSR_CHANNEL_INST(first + channel)) & 0xfffffff} << 12;
-    bound_ = RootAt(hostile.gpu().Translate(instance, kPage), &shadow_root_);
+    constexpr uint32_t kBind = TS104_FIELD(NV_PCCSR_CHANNEL_INST_BIND);
+    const uint32_t shadow_inst =
+        hostile.gpu().Read32(NV_PCCSR_CHANNEL_INST(hostile.first_channel() + channel));
+    const uint64_t instance = uint64_t{shadow_inst & 0xfffffff} << 12;
     const uint32_t inst = hostile.Read(NV_PCCSR_CHANNEL_INST(channel));
     const uint64_t block = uint64_t{inst & 0xfffffff} << 12;
+    bound_ = (shadow_inst & inst & kBind) != 0 &&
+             RootAt(hostile.gpu().Translate(instance, kPage), &shadow_root_);
     bound_ = bound_ && block + kPage <= hostile.machine().vram_bytes() &&
              RootAt(hostile.machine().vram() + block, &guest_root_);
   }
@@ -161,12 +161,14 @@ class Walks {
     }
     const uint64_t guest_at = guest.page.base.offset + (va & (guest.page.size() - 1));
     const bool system = guest.page.base.aperture == ts104::Aperture::kSys;
-    if (!guest.page.sparse && system && !Pinnable(guest_at)) {
+    // What was pinned when it could be stays pinned.
+    const ts_host_vgpu& host = hostile_.machine().host();
+    if (!guest.page.sparse && system && !Pinnable(guest_at) &&
+        host.pinned.count(guest_at / kPage) == 0) {
       FUZZ_CHECK(!shadow.ok && shadow.fault == ts104::FaultType::kUnsupportedAperture, where);
       return;
     }
     // At the limit of pins it depends on the order of entries who has one.
-    const ts_host_vgpu& host = hostile_.machine().host();
     if (!guest.page.sparse && system && host.pinned.size() >= host.max_pinned && !shadow.ok) {
       FUZZ_CHECK(shadow.fault == ts104::FaultType::kUnsupportedAperture, where);
       return;
