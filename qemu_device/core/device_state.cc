@@ -186,7 +186,7 @@ void DeviceState::Reset() {
   tree.Reset();
   requests = Requests();
   ResetPfifo();
-  function_ns = {};
+  function_ns = function_ns_read = {};
   engines_enabled = (1u << kEngines) - 1;
   pfifo_enabled = true;
   invalidate_pending = false;

@@ -94,6 +94,8 @@ class DeviceState {
   Requests requests;
   std::array<RunlistStatus, kRunlists> status{};
   std::array<std::array<uint64_t, InterruptTree::kFunctions>, kRunlists> function_ns{};
+  // FUNCTION_TIME as read last.
+  std::array<std::array<uint64_t, InterruptTree::kFunctions>, kRunlists> function_ns_read{};
   std::array<uint32_t, kRunlists> submit_sequence{};  // counts writes of RUNLIST_SUBMIT
   std::array<bool, kRunlists> submit_pending{};
   std::array<bool, kRunlists> preempt_pending{};  // RUNLIST_PREEMPT

@@ -208,12 +208,15 @@ uint32_t Registers::ReadPbdma(uint32_t base, uint32_t index, uint32_t stored) co
 uint32_t Registers::FunctionTime(uint32_t index) {
   const uint32_t runlist = index / InterruptTree::kFunctions;
   const uint32_t function = index % InterruptTree::kFunctions;
-  uint64_t time = state_.function_ns[runlist][function];
+  uint64_t now = state_.function_ns[runlist][function];
   const RunlistStatus& status = state_.status[runlist];
   if (status.active && status.function == function) {
     const uint64_t until = std::min(state_.Now(), status.until);
-    if (until > status.since) time += until - status.since;
+    if (until > status.since) now += until - status.since;
   }
+  // Who unloads the context may have looked at the clock before this reader did.
+  uint64_t& time = state_.function_ns_read[runlist][function];
+  time = std::max(time, now);
   state_.Set(NV_TS104_FUNCTION_TIME_HI(index), static_cast<uint32_t>(time >> 32));
   return static_cast<uint32_t>(time);
 }

@@ -14,8 +14,8 @@ namespace reg = ts104;
 
 constexpr uint32_t kFetchTimeoutUs = 100 * 1000;
 constexpr uint32_t kMaxLookedAt = 32;  // channels; of more HasWork says yes
-// FUNCTION_TIME_LO alone tells the time if it is read before it can have gone round.
-constexpr uint64_t kLowWordNs = 4'000'000'000;
+// FUNCTION_TIME_LO alone tells the time if it is read before it can have gone half round.
+constexpr uint64_t kLowWordNs = 2'000'000'000;
 
 // kInvalidArgument: no such parameter; or out of range, with a line that only an administrator
 // causes.
@@ -150,7 +150,9 @@ base::Nanoseconds PhysicalGpu::RunTime(base::RunlistId runlist, base::FunctionId
   if (recent) {
     using Low = reg::ts104::FunctionTimeLo;
     const uint32_t low = host_.Read32(Low::Offset(64 * r + function.value()));
-    time += static_cast<uint32_t>(low - static_cast<uint32_t>(time));
+    // A step back is no turn of the counter, which would charge the function for four seconds.
+    const auto gained = static_cast<int32_t>(low - static_cast<uint32_t>(time));
+    if (gained > 0) time += static_cast<uint32_t>(gained);
   } else {
     time = FunctionTime(function, r);
   }

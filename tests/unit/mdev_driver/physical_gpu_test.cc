@@ -104,6 +104,19 @@ class PhysicalGpuTest : public testing::Test {
   Client second_client_;
 };
 
+// A reader and whoever unloads a context look at the clock one after the other.
+TEST_F(PhysicalGpuTest, FunctionTimeThatStepsBackDoesNotGoRound) {
+  const auto run_ns = [&] { return gpu_->GetAccount(first_.function, 1).run_ns; };
+  const uint32_t low = NV_TS104_FUNCTION_TIME_LO(64 + first_.function.value());
+  Set(low, 5000);
+  (void)run_ns();
+  EXPECT_EQ(run_ns(), 5000u);
+  Set(low, 4990);
+  EXPECT_EQ(run_ns(), 5000u);
+  Set(low, 5200);
+  EXPECT_EQ(run_ns(), 5200u);
+}
+
 TEST_F(PhysicalGpuTest, EngineInterruptGoesToItsFunction) {
   Set(NV_CTRL_VIRTUAL_INTR_LEAF(0), 1u << 1);
   Set(NV_CTRL_LEAF(16), 1u << 12 | 1u << 5);

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <functional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "model_abi.h"
@@ -242,6 +243,40 @@ TEST(Threads, OverloadCountsLagAndAnswersRequests) {
   gpu.Write(NV_PMC_ENABLE, ~(1u << 8));
   const uint32_t after_reset = gpu.Read(NV_TS104_RUNLIST_TIME_LO(0));
   EXPECT_GT(gpu.Read(NV_PTIMER_TIME_0) - after_reset, 20'000'000u);
+}
+
+// A preempt counts from when it was written; who reads the time of what runs until the model has
+// seen to it reads more.
+TEST(Threads, FunctionTimeNeverGoesBack) {
+  ThreadedModel gpu;
+  gpu.MakeTables();
+  constexpr uint32_t kBase = 0x1'0000;
+  constexpr uint32_t kMethods = 4000;
+  gpu.MakeChannel(5, kBase);
+  gpu.Poke(0x3'0000, 3u << 29 | kMethods << 16 | NVC46F_NON_STALL_INTERRUPT >> 2);
+  for (uint32_t put = 0; put < 63; ++put) {
+    gpu.Poke(kBase + 0x2000 + put * 8, static_cast<uint32_t>(ThreadedModel::kVa) + 0x3'0000);
+    gpu.Poke(kBase + 0x2000 + put * 8 + 4, (kMethods + 1) << 10);
+  }
+  gpu.Poke(kBase + 0x1000 + NV_USERD_GP_PUT, 63);
+  gpu.Submit(1, 5, 0x9000);
+  std::atomic<bool> stop{false};
+  std::atomic<uint32_t> went_back{0};
+  std::thread reader([&] {
+    uint32_t last = 0;
+    while (!stop) {
+      const uint32_t time = gpu.Read(NV_TS104_FUNCTION_TIME_LO(64));
+      if (static_cast<int32_t>(time - std::exchange(last, time)) < 0) ++went_back;
+    }
+  });
+  gpu.Write(0x810090, 5 | 15 << 16);
+  for (uint32_t i = 0; i < 200; ++i) {
+    gpu.Write(NV_PFIFO_RUNLIST_PREEMPT, 2);
+    if (!gpu.WaitFor([&] { return gpu.Read(NV_PFIFO_RUNLIST_PREEMPT) == 0; })) break;
+  }
+  stop = true;
+  reader.join();
+  EXPECT_EQ(went_back, 0u);
 }
 
 TEST(Threads, WaitingAcquireSurvivesAJumpOfTheClock) {
