@@ -79,6 +79,25 @@ void tsl_dma_unmap(struct vfio_device *vdev, u64 iova, u64 length)
 
 /* ---- pins ---------------------------------------------------------------------------------- */
 
+/*
+ * VFIO writes a line to the kernel's log for each page above the user's limit of locked memory, and
+ * a guest can make the driver ask for any number of them. After ten failures within five seconds
+ * VFIO is asked once a second: the guest gets its faults all the same.
+ */
+#define TSL_PIN_FAILURES 10
+#define TSL_PIN_PAUSE_MS 1000
+
+static bool tsl_pins_are_paused(struct ts_host_vgpu *vgpu)
+{
+	return time_before(jiffies, READ_ONCE(vgpu->pin_pause));
+}
+
+static void tsl_pin_has_failed(struct ts_host_vgpu *vgpu, int error)
+{
+	if (error == -ENOMEM && !___ratelimit(&vgpu->pin_failures, TSL_NAME))
+		WRITE_ONCE(vgpu->pin_pause, jiffies + msecs_to_jiffies(TSL_PIN_PAUSE_MS));
+}
+
 /* In place: pages[i] becomes dma[i]. Returns how many from the front have an address. */
 static u32 tsl_map_pages(struct device *dev, u32 count, u64 *dma)
 {
@@ -116,7 +135,8 @@ uint32_t ts_host_pin(struct ts_host_vgpu *vgpu, uint64_t gpa, uint32_t count, ui
 	BUILD_BUG_ON(sizeof(struct page *) != sizeof(*dma));
 	BUILD_BUG_ON(PAGE_SIZE != TS_PAGE_SIZE);
 
-	if (tsl_is_leaving(&vgpu->leaving, gpa, gpa + (u64)count * PAGE_SIZE - 1))
+	if (tsl_is_leaving(&vgpu->leaving, gpa, gpa + (u64)count * PAGE_SIZE - 1) ||
+	    tsl_pins_are_paused(vgpu))
 		return 0;
 	while (done < count) {
 		u32 n = min(batch, count - done);
@@ -125,7 +145,8 @@ uint32_t ts_host_pin(struct ts_host_vgpu *vgpu, uint64_t gpa, uint32_t count, ui
 		ret = vfio_pin_pages(&vgpu->vdev, gpa + (u64)done * PAGE_SIZE, n,
 				     IOMMU_READ | IOMMU_WRITE, (struct page **)&dma[done]);
 		if (ret <= 0) {
-			if (n == 1)
+			tsl_pin_has_failed(vgpu, ret);
+			if (n == 1 || tsl_pins_are_paused(vgpu))
 				break;
 			batch = n / 2;
 			continue;
@@ -218,6 +239,10 @@ int tsl_pin_bench_run(struct ts_host_vgpu *vgpu, u64 gpa, u32 pages, u32 batch)
 
 void tsl_guest_memory_init(struct ts_host_vgpu *vgpu)
 {
+	ratelimit_state_init(&vgpu->pin_failures, DEFAULT_RATELIMIT_INTERVAL, TSL_PIN_FAILURES);
+	/* Not a word about how many there were. */
+	ratelimit_set_flags(&vgpu->pin_failures, RATELIMIT_MSG_ON_RELEASE);
+	vgpu->pin_pause = jiffies;
 	spin_lock_init(&vgpu->leaving.lock);
 	mutex_init(&vgpu->bench_lock);
 }

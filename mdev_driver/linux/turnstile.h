@@ -146,6 +146,8 @@ struct ts_host_vgpu {
 
 	struct tsl_leaving leaving;
 	atomic_long_t pages_pinned;
+	struct ratelimit_state pin_failures; /* for want of memory */
+	unsigned long pin_pause; /* jiffies; no pins until then */
 	struct mutex bench_lock; /* of the next two */
 	bool opened;
 	struct tsl_pin_bench bench;
