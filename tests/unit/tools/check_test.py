@@ -12,6 +12,7 @@ sys.path.insert(0, str(TOOLS))
 
 import check_includes  # noqa: E402
 import check_ko  # noqa: E402
+import check_messages  # noqa: E402
 import check_style  # noqa: E402
 
 SPDX = "// SPDX-License-Identifier: GPL-2.0-only OR MIT\n"
@@ -68,6 +69,42 @@ class IncludesTest(TreeTest):
         self.write("common/base/linux/x.c", "#include <linux/slab.h>\n")
         self.write("mdev_driver/linux/x.h", "#include <linux/slab.h>\n")
         self.assertEqual(check_includes.check(self.root), [])
+
+
+class MessagesTest(TreeTest):
+    def setUp(self):
+        super().setUp()
+        for folder in ("linux", "core", "dist"):
+            (self.root / "mdev_driver" / folder).mkdir(parents=True)
+
+    def errors(self, name, text, guide):
+        self.write("docs/troubleshooting.md", guide)
+        self.write(name, text)
+        return check_messages.check(self.root)
+
+    def test_kernel_message_with_numbers_is_found(self):
+        text = 'dev_err(dev, "no room: %llu of "\n\t"%u free\\n", a, b);\n'
+        self.assertEqual(
+            self.errors("mdev_driver/linux/a.c", text, "| `no room: … of … free` | wait |\n"), [])
+
+    def test_kernel_message_that_is_not_there_is_reported_with_its_place(self):
+        text = '\npr_warn(NAME ": limit %d\\n", a);\n'
+        self.assertEqual(self.errors("mdev_driver/linux/a.c", text, "| `limits` |\nlimi\n"), [])
+        self.assertEqual(self.errors("mdev_driver/linux/a.c", text, "lim it\n"), [
+            "mdev_driver/linux/a.c:2: docs/troubleshooting.md does not have ': limit …'"])
+
+    def test_information_needs_no_line(self):
+        self.assertEqual(self.errors("mdev_driver/linux/a.c", 'dev_info(dev, "hello\\n");\n', ""), [])
+
+    def test_line_of_the_core_is_found_in_one_line_only(self):
+        text = 'LogLine(gpu, vgpu, kBad)\n    << "channel " << Hex{a} << " is " << b << "; gone";\n'
+        self.assertEqual(self.errors("mdev_driver/core/a.cc", text, "`channel … is …; gone`\n"), [])
+        self.assertEqual(len(self.errors("mdev_driver/core/a.cc", text, "channel\nis gone\n")), 1)
+
+    def test_scripts_complaint_is_looked_for_but_not_its_output(self):
+        text = 'echo "started $uuid"\necho "vGPU $uuid of ${1#a} fails" >&2\n'
+        self.assertEqual(len(self.errors("mdev_driver/dist/turnstile-x", text, "")), 1)
+        self.assertEqual(self.errors("mdev_driver/dist/turnstile-x", text, "vGPU … of … fails\n"), [])
 
 
 class StyleTest(TreeTest):
