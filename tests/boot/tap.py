@@ -149,10 +149,13 @@ def _run_test(function):
         outcome, text = "failed", f"line {line}: {failure}"
     except Exception:  # whatever a test stumbles over is its result
         outcome, text = "failed", traceback.format_exc()
+    seconds = time.monotonic() - begin
+    # For who watches a long run: the records are shown when L1 is off.
+    print(f"{outcome:7} {function.__name__} ({seconds:.1f} s)", file=sys.stderr, flush=True)
     _record(
         name=function.__name__,
         outcome=outcome,
-        seconds=time.monotonic() - begin,
+        seconds=seconds,
         text=text[-4000:],
         figure=", ".join(_figures),
     )

@@ -197,7 +197,7 @@ class _Steps:
             title = "disk image of the KVM host with libvirt"
             steps.append(("l1-full", self._full_key, self._make_full_image, title, 60))
             title = "newest kernel for a guest"
-            steps.append(("l2-kernel", self._guest_key, self._make_guest_kernel, title, 30))
+            steps.append(("l2-kernel", self._guest_key, self._fetch_guest_kernel, title, 30))
         if self._debug:
             title = "debug kernel of the KVM host"
             steps.append(("kernel-debug", self._debug_key, self._make_debug_kernel, title, 1200))
@@ -294,6 +294,17 @@ class _Steps:
         self._apt("l1-full", stage, ["install", "-y", *full_image.PACKAGES])
         full_image.configure(stage)
         self._finish_image("l1-full", path, full_image.KERNELS)
+
+    def _fetch_guest_kernel(self, path):
+        """_make_guest_kernel(), which only works as long as Debian's archives have this kernel."""
+        try:
+            self._make_guest_kernel(path)
+        except LabError as error:
+            release = self.lab().kernels()["newest"]["release"]
+            raise LabError(
+                f"{error}\nIf Debian has replaced kernel {release} since the tool box was made: "
+                f"remove {self.lab().toolbox} and run this again"
+            ) from None
 
     def _make_guest_kernel(self, path):
         """Unpacks the kernel that the tool box has headers of."""

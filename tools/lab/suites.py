@@ -365,7 +365,7 @@ class Runner:
         )
         name = "libvirt/6.12/host"
         first = len(self._results)
-        outcome = host.run(lab, self._cache, request, stream=())
+        outcome = host.run(lab, self._cache, request, stream=("err",))
         up = f"L1 up after {outcome.boot_s:.1f} s"
         self._add(Result(f"{name}/boots", "passed", time.monotonic() - begin, figure=up))
         self._report_l1(name, outcome, ends=len(scripts) * len(commands))
