@@ -86,7 +86,7 @@ def c06_nodedev_create_define_start_autostart_destroy_undefine():
 
 @test("host")
 def c07_vgpu_is_plugged_out_of_a_working_guest_and_in_again():
-    rounds = count(3, 100)
+    rounds = count(2, 100)
     domain = virt.standing()
     (uuid,) = domain.uuids
     path = virt.hostdev_file(uuid)

@@ -189,6 +189,12 @@ _NODE_DEVICES = [
         lambda: virt.virsh(f"nodedev-start {virt.node_name(UUID)}", status=None),
         "no node device with matching name",
     ),
+    Case(
+        "parent that is no GPU",
+        _create(_device(parent="pci_0000_00_00_0")),
+        "Unable to find parent device",
+    ),
+    Case("no type", _define(_device("").replace("<type id=''/>", "")), "missing type id attribute"),
 ]
 
 
@@ -220,6 +226,34 @@ def input_node_devices_that_are_there_full_or_in_use():
                     )
                 ]
             )
+
+
+def _nodedev(verb):
+    return lambda: virt.virsh(f"nodedev-{verb} {virt.node_name(UUID)}", status=None)
+
+
+@test("host")
+def input_orders_that_do_not_fit_the_state_of_a_node_device():
+    _FILE.write_text(_device())
+    virt.virsh(f"nodedev-define {_FILE}")
+    try:
+        _judge_all([Case("not started", _nodedev("destroy"), "is not active")])
+        virt.virsh(f"nodedev-start {virt.node_name(UUID)}")
+        _judge_all([Case("started already", _nodedev("start"), "Device is already active")])
+        virt.virsh(f"nodedev-destroy {virt.node_name(UUID)}")
+    finally:
+        virt.virsh(f"nodedev-undefine {virt.node_name(UUID)}")
+    virt.virsh(f"nodedev-create {_FILE}")
+    try:
+        _judge_all(
+            [
+                Case("autostart of one that is not kept", _nodedev("autostart"),
+                     "cannot set autostart for transient device"),
+                Case("undefine of one that is not kept", _nodedev("undefine"), "is not defined"),
+            ]
+        )  # fmt: skip
+    finally:
+        virt.virsh(f"nodedev-destroy {virt.node_name(UUID)}")
 
 
 # mdevctl.
@@ -263,12 +297,27 @@ _MDEVCTL = [
         "Failed to write 3 to attribute turnstile/function",
     ),
     Case("no such attribute", _start_json('{"colour":"red"}'), "Invalid attribute"),
-]
+    Case("no folder for definitions", f"MDEVCTL_ENV_ROOT=/lab {_start()}",
+         "This may indicate a packaging or installation error"),
+]  # fmt: skip
 
 
 @test("host")
 def input_wrong_arguments_of_mdevctl():
     _judge_all(_MDEVCTL)
+
+
+@test("host")
+def input_mdevctl_with_a_uuid_that_is_taken():
+    with virt.vgpus() as made:
+        made.append(vgpu.create(TYPE, UUID))
+        _judge_all(
+            [
+                Case("the same again", _start(), "Device already exists"),
+                Case("as another type", _start(type_id="turnstile-ts104_v8"),
+                     "Device exists with different type"),
+            ]
+        )  # fmt: skip
 
 
 @test("host")
@@ -391,7 +440,24 @@ _DEFINED = [
     ),
 ]
 
+_RAMFB = "model='vfio-pci' ramfb='on'"
+
 _STARTED = [
+    Case(
+        "model of another architecture",
+        _hostdev(attributes="model='vfio-ccw'"),
+        "VFIO CCW device assignment",
+    ),
+    Case(
+        "ramfb without display",
+        _hostdev(attributes=_RAMFB),
+        "ramfb=on requires display=on",
+    ),
+    Case(
+        "ramfb twice",
+        _hostdev(attributes=_RAMFB) + _hostdev(OTHER, attributes=_RAMFB),
+        "Only one vgpu device can have 'ramfb' enabled",
+    ),
     Case("no such vGPU", _hostdev(OTHER), f"mediated device '{OTHER}' not found"),
     Case(
         "display that the vGPU does not have",
@@ -411,10 +477,30 @@ def input_wrong_domains():
     )
 
 
+@contextlib.contextmanager
+def _no_vfio():
+    """While the block runs the host has no VFIO container."""
+    os.rename("/dev/vfio/vfio", "/dev/vfio/hidden")
+    try:
+        yield
+    finally:
+        os.rename("/dev/vfio/hidden", "/dev/vfio/vfio")
+
+
 @test("host")
 def input_domains_that_cannot_start():
     with virt.vgpus() as made:
         made.append(vgpu.create(TYPE, UUID))
+        with _no_vfio():
+            _judge_all(
+                [
+                    Case(
+                        "no VFIO",
+                        _virsh("create", _domain(_hostdev())),
+                        "Mediated host device assignment requires VFIO support",
+                    )
+                ]
+            )
         _judge_all(
             [
                 dataclasses.replace(case, command=_virsh("create", _domain(case.command)))

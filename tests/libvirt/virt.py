@@ -133,7 +133,9 @@ EMPTY = {f"turnstile-ts104_v{n}": n for n in (1, 2, 4, 8, 16)}
 
 def inventory(libvirt=True):
     """Everything that could be left behind: vGPUs, definitions, domains, what the types offer."""
+    groups = pathlib.Path("/sys/kernel/iommu_groups")
     return {
+        "groups": sorted(p.name for p in groups.iterdir()),
         "devices": sorted(p.name for p in DEVICES.iterdir()),
         "defined": run("mdevctl list --defined").split(),
         "domains": virsh("list --all --name").split() if libvirt else [],
@@ -266,10 +268,17 @@ class Domain:
         if self.state() != "shut off":
             virsh(f"destroy {self.name}")
         virsh(f"undefine {self.name}")
-        faults = dmesg.bad_lines(self._text("console"))
         if kind is None:
-            expect_equal(faults, [])
+            self.judge_log()
         shutil.rmtree(self.directory, ignore_errors=True)
+
+    def judge_log(self):
+        """Fails when the guest's kernel has complained."""
+        expect_equal(dmesg.bad_lines(self._text("console")), [])
+
+    def discard_log(self):
+        """Forgets what the guest's kernel has complained of: the test has broken it."""
+        os.truncate(self.directory / "console", 0)
 
     def _text(self, name):
         path = self.directory / name
@@ -414,7 +423,8 @@ class Domain:
 
 _standing = None
 _STANDING_TYPE = "turnstile-ts104_v4"
-_STANDING_TOP = "<maxMemory slots='4' unit='MiB'>1536</maxMemory>"
+# Memory can be plugged in.
+GROWS = "<maxMemory slots='4' unit='MiB'>1536</maxMemory>"
 
 
 def _adopted():
@@ -424,7 +434,7 @@ def _adopted():
     if old:
         uuids = re.findall("<address uuid='(.*?)'", virsh("dumpxml --inactive standing"))
     domain = Domain(
-        uuids or [vgpu.create(_STANDING_TYPE)], "standing", top=_STANDING_TOP, balloon="virtio"
+        uuids or [vgpu.create(_STANDING_TYPE)], "standing", top=GROWS, balloon="virtio"
     )
     if not old:
         domain.__enter__()
