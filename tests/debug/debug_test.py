@@ -18,7 +18,7 @@ sys.path[:0] = ["/opt/turnstile/lab", "/lab/tests"]
 import faults
 import vfio
 import vgpu
-from tap import Failure, count, expect, expect_equal, figure, main, test
+from tap import Failure, count, expect, expect_equal, figure, main, test, wait_for
 from vfio import errno_of
 
 GROUPS = [
@@ -294,35 +294,80 @@ def pins_and_unmaps():
 
 
 @test("inject")
+def unmap_under_a_program_that_runs():
+    """The GPU must lose the memory whatever fails: an unmap has no way to say that it did not."""
+    faults.prepare()
+    with one_vgpu():
+        for nth in range(1, _MOST):
+            with running(["--placement", "sysmem", "endless"]) as process:
+                wait_for(lambda: vgpu.counters(UUID)["pages_pinned"] > 0, 60, "nothing is pinned")
+                with faults.Nth(nth) as injected:
+                    error = errno_of(vfio.unmap_everything_of, process.pid)
+                expect_equal((nth, error), (nth, ""))
+                expect_equal((nth, vgpu.counters(UUID)["pages_pinned"]), (nth, 0))
+            expect_nothing_held()
+            if not injected.hit:
+                break
+        else:
+            raise Failure(f"no end after {_MOST} chances")
+    figure(f"{nth - 1} chances")
+
+
+@contextlib.contextmanager
+def running(arguments):
+    """ts104-run on the vGPU, killed afterwards."""
+    device = f"/sys/bus/mdev/devices/{UUID}"
+    process = subprocess.Popen(
+        ["ts104-run", "--transport", "vfio", "--device", device, *arguments],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@test("inject")
 def a_program_from_open_to_close():
     """Page tables are shadowed, guest memory pinned, channels made, faults and interrupts handled.
 
-    One chance after the other of a whole run; the usual count takes a sample of them.
+    One run tells how many chances there are; then so many runs, each with another one taken, evenly
+    spread from the first to the last.
     """
     faults.prepare()
+    outcomes = {}
+    with one_vgpu():
+        status, text, chances = vecadd(faults.NEVER)
+        expect_equal((status, text if status else ""), (0, ""))
+        expect(chances > 100, f"only {chances} chances: is the filter right?")
+        runs = min(count(40, 400), chances)
+        begin = time.monotonic()
+        for index in range(runs):
+            nth = 1 + index * (chances - 1) // (runs - 1)
+            status, text, met = vecadd(nth)
+            expect(status in (0, 2, 3), f"chance {nth}: {status}\n{text}")
+            # How often a program asks the GPU whether it is ready is not the same in every run.
+            expect(met == nth or not status, f"chance {nth}: {met} met, but {status}\n{text}")
+            outcomes[status] = outcomes.get(status, 0) + (met == nth)
+            expect_nothing_held()
+        seconds = (time.monotonic() - begin) / runs
+        expect_equal(vecadd(faults.NEVER)[0], 0)
+    figure(f"{sum(outcomes.values())} of {chances} chances, {seconds:.1f} s each")
+    figure(f"exit status: count {outcomes}")
+
+
+def vecadd(nth):
+    """A GPU program on the vGPU, its `nth` chance taken: its exit status, what it said, chances met."""
     device = f"/sys/bus/mdev/devices/{UUID}"
     command = ["ts104-run", "--transport", "vfio", "--device", device, "--placement", "sysmem"]
     command += ["--elements", "1024", "--timeout-ms", "10000", "vecadd"]
-    step = count(37, 1)
-    outcomes = {}
-    with one_vgpu():
-        nth = 1
-        while True:
-            process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                preexec_fn=lambda: faults.arm_self(nth),
-            )  # fmt: skip
-            hit = faults.was_hit(process.pid)
-            text = process.communicate()[0].decode(errors="replace")
-            expect(process.returncode in (0, 2, 3), f"chance {nth}: {process.returncode}\n{text}")
-            expect_nothing_held()
-            if not hit:
-                expect_equal((process.returncode, text if process.returncode else ""), (0, ""))
-                break
-            outcomes[process.returncode] = outcomes.get(process.returncode, 0) + 1
-            nth += step
-            expect(nth < 5000, f"no end: {outcomes}")
-    figure(f"{nth - 1} chances, every {step}.: exit status: count {outcomes}")
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        preexec_fn=lambda: faults.arm_self(nth),
+    )  # fmt: skip
+    met = nth - faults.left(process.pid)
+    return process.wait(), process.stdout.read().decode(errors="replace"), met
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ import pathlib
 import threading
 
 _DEBUG = pathlib.Path("/sys/kernel/debug")
+# So late that no call and no program comes to it.
+NEVER = 1 << 30
 _KINDS = ("failslab", "fail_page_alloc", "fail_usercopy")
 
 
@@ -63,7 +65,7 @@ def arm_self(count):
         stream.write(str(count).encode())
 
 
-def was_hit(pid):
-    """Waits for the end of a process; whether it met the chance of arm_self(). Does not reap it."""
+def left(pid):
+    """Waits for the end of a process; how far it was from the chance of arm_self(). Does not reap it."""
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-    return int(pathlib.Path(f"/proc/{pid}/fail-nth").read_text()) == 0
+    return int(pathlib.Path(f"/proc/{pid}/fail-nth").read_text())
