@@ -238,10 +238,10 @@ def c04_mdev_type_link_is_there_in_50_ms():
             f"{words}: median {virt.percentile(times, 50):.1f} ms, "
             f"p99 {virt.percentile(times, 99):.1f} ms, longest {max(times):.1f} ms"
         )
-    # L0 has other things to do as well.
+    # L0 has other things to do as well, and a create also waits for other threads of the kernel.
     lost = virt.percentile(control, 99) - virt.percentile(control, 50)
     figure(f"computing for {virt.percentile(control, 50):.1f} ms: p99 {lost:.1f} ms more")
-    p99 = virt.percentile(alone, 99) - lost
+    p99 = virt.percentile(alone, 99) - 2 * lost
     expect(p99 <= 50, f"p99 without what the machine took is {p99:.1f} ms, more than 50 ms")
     # libvirt waits so long.
     expect(max(beside) < 1000, "longest is more than 1 s")
@@ -275,13 +275,21 @@ def c12_all_instances_in_a_tight_loop_then_unbind_and_rebind():
 
 def _kernel_memory():
     """Memory of the kernel that is not cache, in KiB."""
-    time.sleep(4)  # what is freed later is freed
-    pathlib.Path("/proc/sys/vm/drop_caches").write_text("3")
+    # Twice: names that go let go of inodes. What goes waits for RCU, and some of it twice.
+    for _ in range(2):
+        pathlib.Path("/proc/sys/vm/drop_caches").write_text("3")
+        time.sleep(4)
     fields = dict(
         line.split(":") for line in pathlib.Path("/proc/meminfo").read_text().splitlines()
     )
     names = ("SUnreclaim", "KernelStack", "PageTables", "Percpu", "VmallocUsed")
     return sum(int(fields[name].split()[0]) for name in names)
+
+
+def _slab_objects():
+    """{cache: objects in use} of the kernel's allocator."""
+    lines = pathlib.Path("/proc/slabinfo").read_text().splitlines()[2:]
+    return {line.split()[0]: int(line.split()[1]) for line in lines}
 
 
 def _churn(cycles):
@@ -295,13 +303,19 @@ def c14_churn_leaves_memory_capacity_debugfs_and_sysfs_as_before():
     with virt.nothing_left(libvirt=False), _no_udev():
         _churn(50)
         before, begin = _kernel_memory(), time.monotonic()
+        objects = _slab_objects()
         _churn(cycles)
         seconds = time.monotonic() - begin
         growth = _kernel_memory() - before
+        grown = {name: now - objects.get(name, 0) for name, now in _slab_objects().items()}
+    most = max(grown, key=grown.get)
     figure(f"{cycles} cycles in {seconds:.0f} s, {growth} KiB more kernel memory")
+    figure(f"most objects more: {grown[most]} of {most}")
     # A leak of a page a cycle would be 4 KiB times the cycles.
     limit = 1024 + cycles // 4
     expect(growth < limit, f"{growth} KiB more kernel memory, {limit} allowed")
+    # And of anything smaller one object a cycle. What a cache holds in reserve counts as in use.
+    expect(grown[most] < 500 + cycles // 2, f"{grown[most]} objects of {most} more")
 
 
 @test("host")
