@@ -35,7 +35,7 @@ REPO = pathlib.Path(__file__).resolve().parents[2]
 
 # What a build is made of, and so is keyed by; the copy holds everything else as well.
 _COMPILED = re.compile(
-    r"^(common|mdev_driver|guest_driver|qemu_device|tools/kbuild|tests)/|^(tools/)?meson"
+    r"^(common|mdev_driver|guest_driver|qemu_device|tools/kbuild|tools/smi|tests)/|^(tools/)?meson"
 )
 _NOT_COMPILED = re.compile(
     r"^tests/(boot|chaos|debug|guest|libvirt|sched|fuzz/corpus)/|^tests/.*_test\.py$|"

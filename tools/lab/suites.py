@@ -152,8 +152,9 @@ class Runner:
             tests = [test for test in tests if match is None or match(test)]
             if not tests:
                 raise LabError(f"{suite}: the project has no such tests")
-            programs = sorted({test["cmd"][0] for test in tests})
-            targets = [p[len(inside) + 1 :] for p in programs if p.startswith(f"{inside}/")]
+            # A script has the program that it tests among its arguments; "/../" leads to sources.
+            words = sorted({word for test in tests for word in test["cmd"] if "/../" not in word})
+            targets = [word[len(inside) + 1 :] for word in words if word.startswith(f"{inside}/")]
             if targets:
                 begin = time.monotonic()
                 self._builder.compile(name, targets)
