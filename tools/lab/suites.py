@@ -10,6 +10,7 @@
   guest   L2 guests with vGPUs, a bare GPU and a passed-through one
   hostile storms, fault injection, fuzz replays; in L1 every storm beside a vGPU that computes
   sched   shares of three L2 guests that idle, reboot and are killed
+  operate turnstile-smi: tables, JSON, metrics, settings
   libvirt a full host: libvirtd and mdevctl, domains with vGPUs, capacity, a reboot of the host
   chaos   four L2 guests that are killed, reset, unplugged …, and who survives beside them
   debug   boot and two guests on a kernel that watches itself; soak; allocations fail one by one
@@ -33,7 +34,7 @@ from errors import LabError
 
 ORDER = ("style", "unit", "rig", "thread", "module", "boot", "guest", "hostile")
 # Run when they are named.
-NAMES = (*ORDER, "sched", "libvirt", "chaos", "debug")
+NAMES = (*ORDER, "sched", "operate", "libvirt", "chaos", "debug")
 
 _TESTS = build.REPO / "tests"
 
@@ -92,6 +93,7 @@ class Runner:
             "guest": lambda: self._in_l1("guest", "6.12", _TESTS / "guest/guest_test.py"),
             "hostile": self._hostile,
             "sched": lambda: self._in_l1("sched", "6.12", _TESTS / "sched/sched_test.py"),
+            "operate": lambda: self._in_l1("operate", "6.12", _TESTS / "operate/operate_test.py"),
             "libvirt": self._libvirt,
             "chaos": self._chaos,
             "debug": self._debug,
@@ -305,13 +307,14 @@ class Runner:
                 f"--group {group.name} {options or self._options}",
                 kernel=kernel,
                 bare=group.bare,
-                guests=suite not in ("boot", "debug", "hostile"),
+                guests=suite not in ("boot", "debug", "hostile", "operate"),
                 timeout=timeout,
                 put={
                     **artifacts.files(self._lab, product, kernel),
                     **{f"/lab/tests/{p.name}": p for p in script.parent.glob("*.py")},
                     "/lab/tests/tap.py": _TESTS / "boot/tap.py",
                     "/lab/tests/vfio.py": _TESTS / "boot/vfio.py",
+                    "/lab/tests/schema.py": _TESTS / "unit/smi/schema.py",
                 },
                 plugin=product.plugin,
                 devices=artifacts.device(**group.device),

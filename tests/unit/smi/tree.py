@@ -2,8 +2,8 @@
 """Folders that look like a machine's /sys and /proc, from the listings in data/.
 
 A listing has a line for each file, `PATH = "text"` (a JSON string), and for each symbolic link,
-`PATH -> TARGET`. Two vGPUs: one open in QEMU, one computing; second.tree is what differs after two
-seconds. Written by hand after the driver's sources, with round numbers.
+`PATH -> TARGET`. They were read in the lab (6.12): one vGPU open in a QEMU, one computing. Of /proc
+they have these two processes and the first two; second.tree is what differed 2.75 s later.
 """
 
 import json
