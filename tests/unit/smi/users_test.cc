@@ -3,16 +3,19 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "tree.h"
 
 namespace turnstile_smi {
 namespace {
 
+using std::string_literals::operator""s;
 using Arguments = std::vector<std::string>;
 
 TEST(SplitCommandLine, EndsEachArgumentAtItsZero) {
-  EXPECT_EQ(SplitCommandLine(std::string("qemu\0-S\0\0-m\0", 12)),
-            (Arguments{"qemu", "-S", "", "-m"}));
+  EXPECT_EQ(SplitCommandLine("qemu\0-S\0\0-m\0"s), (Arguments{"qemu", "-S", "", "-m"}));
   EXPECT_EQ(SplitCommandLine(""), Arguments{});
 }
 
@@ -43,7 +46,7 @@ class FindUsersTest : public testing::Test {
     host_.gpus[0].vgpus.emplace_back();
     vgpu().iommu_group = "7";
     vgpu().vfio_device = "vfio3";
-    tree_.Write("/proc/1/cmdline", std::string("init\0", 5));
+    tree_.Write("/proc/1/cmdline", "init\0"s);
     tree_.Link("/proc/1/fd/0", "/dev/null");
   }
   Vgpu& vgpu() { return host_.gpus[0].vgpus[0]; }
@@ -61,8 +64,7 @@ TEST_F(FindUsersTest, NobodyHasItOpen) {
 }
 
 TEST_F(FindUsersTest, AProcessWithItsGroupIsItsUser) {
-  tree_.Write("/proc/42/cmdline",
-              std::string("/usr/bin/qemu-system-x86_64\0-uuid\0u-1\0-name\0guest=alpha\0", 59));
+  tree_.Write("/proc/42/cmdline", "/usr/bin/qemu-system-x86_64\0-uuid\0u-1\0-name\0guest=alpha\0"s);
   tree_.Link("/proc/42/fd/11", "/dev/vfio/7");
   Find();
   ASSERT_TRUE(vgpu().user);
@@ -89,7 +91,7 @@ TEST_F(FindUsersTest, AnotherGroupIsAnothers) {
 }
 
 TEST_F(FindUsersTest, WhatIsNoQemuHasNoVmName) {
-  tree_.Write("/proc/42/cmdline", std::string("ts104-run\0-name\0x\0", 18));
+  tree_.Write("/proc/42/cmdline", "ts104-run\0-name\0x\0"s);
   tree_.Link("/proc/42/fd/5", "/dev/vfio/7");
   Find();
   EXPECT_EQ(vgpu().user->command, "ts104-run");
@@ -116,7 +118,7 @@ TEST_F(FindUsersTest, WhoMayNotLookAtProcessesDoesNotKnow) {
 }
 
 TEST_F(FindUsersTest, BytesThatAreNoTextAreReplaced) {
-  tree_.Write("/proc/42/cmdline", std::string("qemu\0-name\0a\xFFz\0", 15));
+  tree_.Write("/proc/42/cmdline", "qemu\0-name\0a\xFFz\0"s);
   tree_.Link("/proc/42/fd/5", "/dev/vfio/7");
   Find();
   EXPECT_EQ(vgpu().user->vm_name, "a\xEF\xBF\xBDz");
