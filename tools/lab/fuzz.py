@@ -7,6 +7,7 @@ and what is worth keeping for ever goes there by hand. A crash is a file in fuzz
 
 import os
 import re
+import resource
 import shutil
 import time
 
@@ -76,21 +77,27 @@ def _fuzz(builder, store, program, target, minutes, jobs):
     if jobs > 1:
         argv += [f"-fork={jobs}"]
     print(f"fuzz: {target} for {minutes:g} minutes, log {builder.top / log}.log", flush=True)
-    begin = time.time()
+    begin, cpu_s = time.time(), _cpu_seconds()
     status = builder.in_toolbox(argv, log, env=build.SANITIZER_ENV, binds=[(store, "/fuzz")])
+    cpu_s = _cpu_seconds() - cpu_s
     text = (builder.top / f"{log}.log").read_text(errors="replace")
-    seconds = time.time() - begin
     runs = _number(r"number_of_executed_units: (\d+)", text) or _number(r"^#(\d+)", text)
     edges = _number(r"cov: (\d+)", text)
     inputs = len(list((store / target).iterdir()))
     print(
-        f"fuzz: {target}: {runs} executions, {runs / seconds:.1f}/s, {edges} edges, "
+        f"fuzz: {target}: {runs} executions in {cpu_s:.0f} CPU s, {edges} edges, "
         f"{inputs} inputs in the corpus"
     )
     crashes = [p for p in (store / "crashes").glob(f"{target}-*") if p.stat().st_mtime >= begin]
     for crash in crashes:
         print(f"fuzz: {_reason(text)}\n  ./lab fuzz {target} --replay {crash}")
     return 1 if status != 0 or crashes else 0
+
+
+def _cpu_seconds():
+    """What the processes that were waited for have used; wall time says little beside other work."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _number(pattern, text):
