@@ -62,59 +62,58 @@ TEST(PolicyTest, ThousandWeightedFunctionsGetTheirShares) {
   }
 }
 
-class StandstillTest : public testing::TestWithParam<const char*> {};
+// Two that always have work; what one ran over what the other did must be 1.
+class StandstillTest : public testing::TestWithParam<const char*> {
+ protected:
+  StandstillTest() {
+    for (uint32_t f = 1; f <= 2; ++f) {
+      gpu_.AddWork(f, kForever);
+      gpu_.SetList(f, true);
+    }
+  }
+  double Ratio() const {
+    return static_cast<double>(gpu_.run(1)) / static_cast<double>(gpu_.run(2));
+  }
+
+  fakes::FakeRunlists gpu_{GetParam(), 2};
+};
 
 // A GPU that is late by its own doing has not been used by whoever is on it.
 TEST_P(StandstillTest, IsNobodysUse) {
-  fakes::FakeRunlists gpu(GetParam(), 2);
-  for (uint32_t f = 1; f <= 2; ++f) {
-    gpu.AddWork(f, kForever);
-    gpu.SetList(f, true);
-  }
-  const uint64_t begin = gpu.now();
+  const uint64_t begin = gpu_.now();
   // What is owed at the end is bounded, whatever the time.
-  while (gpu.now() < begin + 40'000 * kMs) {
-    gpu.AdvanceTo(gpu.now() + kMs);
-    if (gpu.current() == 1) gpu.StandStill(3 * kMs);
+  while (gpu_.now() < begin + 40'000 * kMs) {
+    gpu_.AdvanceTo(gpu_.now() + kMs);
+    if (gpu_.current() == 1) gpu_.StandStill(3 * kMs);
   }
-  EXPECT_NEAR(static_cast<double>(gpu.run(1)) / static_cast<double>(gpu.run(2)), 1, 0.005);
+  EXPECT_NEAR(Ratio(), 1, 0.005);
 }
 
 // As a model on a busy host is: late in one turn, and faster than its clock in the next.
 TEST_P(StandstillTest, IsNobodysUseWhenItIsMadeUpForInTheTurnOfAnother) {
-  fakes::FakeRunlists gpu(GetParam(), 2);
-  for (uint32_t f = 1; f <= 2; ++f) {
-    gpu.AddWork(f, kForever);
-    gpu.SetList(f, true);
-  }
-  const uint64_t begin = gpu.now();
-  while (gpu.now() < begin + 40'000 * kMs) {
-    gpu.AdvanceTo(gpu.now() + kMs);
-    if (gpu.current() != 1) {
-      gpu.CatchUp(gpu.behind_ns());
-    } else if (gpu.behind_ns() == 0) {
-      gpu.StandStill(6 * kMs);
+  const uint64_t begin = gpu_.now();
+  while (gpu_.now() < begin + 40'000 * kMs) {
+    gpu_.AdvanceTo(gpu_.now() + kMs);
+    if (gpu_.current() != 1) {
+      gpu_.CatchUp(gpu_.behind_ns());
+    } else if (gpu_.behind_ns() == 0) {
+      gpu_.StandStill(6 * kMs);
     }
   }
-  EXPECT_NEAR(static_cast<double>(gpu.run(1)) / static_cast<double>(gpu.run(2)), 1, 0.01);
+  EXPECT_NEAR(Ratio(), 1, 0.01);
 }
 
 // One leaves twenty milliseconds late, on a GPU that is late itself when that begins.
 TEST_P(StandstillTest, DoesNotHideThatThePredecessorStays) {
-  fakes::FakeRunlists gpu(GetParam(), 2);
-  gpu.set_late_ns(1, 20 * kMs);
-  for (uint32_t f = 1; f <= 2; ++f) {
-    gpu.AddWork(f, kForever);
-    gpu.SetList(f, true);
-  }
-  const uint64_t begin = gpu.now();
+  gpu_.set_late_ns(1, 20 * kMs);
+  const uint64_t begin = gpu_.now();
   uint32_t last = 0;
   // What is owed at the end is bounded, whatever the time.
-  while (gpu.now() < begin + 80'000 * kMs) {
-    gpu.AdvanceTo(gpu.now() + kMs / 10);
-    if (std::exchange(last, gpu.current()) == 1 && gpu.current() == 2) gpu.StandStill(30 * kMs);
+  while (gpu_.now() < begin + 80'000 * kMs) {
+    gpu_.AdvanceTo(gpu_.now() + kMs / 10);
+    if (std::exchange(last, gpu_.current()) == 1 && gpu_.current() == 2) gpu_.StandStill(30 * kMs);
   }
-  EXPECT_NEAR(static_cast<double>(gpu.run(1)) / static_cast<double>(gpu.run(2)), 1, 0.01);
+  EXPECT_NEAR(Ratio(), 1, 0.01);
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, StandstillTest,
