@@ -7,8 +7,10 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <span>
 #include <tuple>
 
+#include "settings.h"
 #include "shares.h"
 #include "users.h"
 
@@ -18,10 +20,6 @@ namespace {
 constexpr char kPciDriver[] = "/sys/bus/pci/drivers/turnstile";
 constexpr char kModule[] = "/sys/module/turnstile";
 constexpr char kDebugfs[] = "/sys/kernel/debug/turnstile";
-
-constexpr std::array<const char*, 7> kGpuNumbers = {
-    "arr",   "frequency_hz", "averaging_factor", "timeslice_us", "hold_us", "ctxsw_timeout_ms",
-    "strict"};
 
 std::string PciDevice(const std::string& address) { return "/sys/bus/pci/devices/" + address; }
 std::string MdevDevice(const std::string& uuid) { return "/sys/bus/mdev/devices/" + uuid; }
@@ -156,9 +154,9 @@ Gpu ReadGpu(const Files& files, const std::string& address, std::vector<std::str
                                 std::strerror(policy.error)));
   }
   gpu.vram_bytes = files.ReadNumber(GpuAttributes(address) + "/vram_bytes").value_or(0);
-  for (const char* name : kGpuNumbers) {
-    const auto value = files.ReadNumber(GpuAttributes(address) + "/" + name);
-    if (value) gpu.numbers.emplace_back(name, *value);
+  for (const Attribute& attribute : std::span(kGpuAttributes).subspan(1)) {
+    const auto value = files.ReadNumber(GpuAttributes(address) + "/" + attribute.name);
+    if (value) gpu.numbers.emplace_back(attribute.name, *value);
   }
   gpu.types = ReadTypes(files, address);
   return gpu;
