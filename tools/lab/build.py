@@ -38,7 +38,7 @@ _COMPILED = re.compile(
     r"^(common|mdev_driver|guest_driver|qemu_device|tools/kbuild|tools/smi|tests)/|^(tools/)?meson"
 )
 _NOT_COMPILED = re.compile(
-    r"^tests/(boot|chaos|debug|guest|libvirt|operate|sched|fuzz/corpus)/|^tests/.*_test\.py$|"
+    r"^tests/(boot|chaos|debug|guest|libvirt|nova|operate|sched|fuzz/corpus)/|^tests/.*_test\.py$|"
     r"\.md$|\.ya?ml$"
 )
 

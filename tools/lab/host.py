@@ -45,7 +45,8 @@ class Request:
     `command` is shell text. `put` maps absolute paths in L1 to files or directories here, or to
     bytes; `get` maps absolute paths in L1 to destinations here. `devices` are QEMU arguments,
     `plugin` a shared object that QEMU preloads. `timeout` is in seconds, all included. `full` boots
-    the image with systemd and libvirt. After `command` L1 reboots once for each of `after_reboot`, on
+    the image with systemd and libvirt, `nova` as well the one that also has OpenStack's compute
+    service. After `command` L1 reboots once for each of `after_reboot`, on
     the same disk, and runs it, as long as the one before exited with 0. `guests`: the command starts
     L2 guests. `cpus`: 0 is what the lab deems right.
     """
@@ -56,6 +57,7 @@ class Request:
     get: dict = dataclasses.field(default_factory=dict)
     bare: bool = False
     full: bool = False
+    nova: bool = False
     after_reboot: list = dataclasses.field(default_factory=list)
     shell: bool = False
     timeout: float = 600
@@ -230,6 +232,8 @@ class _Run:
         return binds
 
     def _image(self):
+        if self._request.nova:
+            return self._lab.nova_image
         return self._lab.full_image if self._request.full else self._lab.l1_image
 
     def _argv(self):

@@ -63,7 +63,12 @@ def _pairs(values, option):
 
 def _run_l1(arguments, request):
     cache = cache_module.Cache()
-    lab = setup.ensure(cache, full=request.full, debug=request.kernel == debug_kernel.NAME)
+    lab = setup.ensure(
+        cache,
+        full=request.full and not request.nova,
+        debug=request.kernel == debug_kernel.NAME,
+        nova=request.nova,
+    )
     with build.opened(lab, cache) as builder:
         parts = [p for p in arguments.parts if not (request.bare and p == "driver")]
         product = builder.parts(parts, [request.kernel])
@@ -90,7 +95,8 @@ def _host(arguments):
         command=words[0] if len(words) == 1 else shlex.join(words),
         kernel=arguments.kernel,
         bare=arguments.bare,
-        full=arguments.full,
+        full=arguments.full or arguments.nova,
+        nova=arguments.nova,
         after_reboot=arguments.after_reboot,
         cpus=arguments.cpus,
         timeout=arguments.timeout,
@@ -251,6 +257,7 @@ def _parser():
     )
     sub.add_argument("--console", metavar="FILE", help="keep L1's kernel log")
     sub.add_argument("--full", action="store_true", help="an L1 with systemd, libvirt and mdevctl")
+    sub.add_argument("--nova", action="store_true", help="a full L1 with Nova's compute service")
     sub.add_argument(
         "--after-reboot",
         action="append",

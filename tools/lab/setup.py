@@ -9,6 +9,7 @@ nothing and a broken-off one goes on where it stopped:
   l1-image  root and the modules of both kernels as an ext4 image
   qemu      the headers of exactly the QEMU in root, for the device plugin
   l1-full   root with systemd, libvirt and mdevctl as an ext4 image; made when it is first needed
+  l1-nova   the same with OpenStack's compute service; made when it is first needed
   l2-kernel the newest kernel that Debian has, for a guest of that L1; made with it
   kernel-debug  a kernel that watches itself (debug_kernel.py); made when it is first needed
 """
@@ -23,6 +24,7 @@ import subprocess
 import cache as cache_module
 import debug_kernel
 import full_image
+import nova_image
 import process
 from errors import LabError
 from progress import Progress
@@ -61,6 +63,7 @@ class Lab:
     l1_image: pathlib.Path
     qemu: pathlib.Path
     full_image: pathlib.Path  # exists after ensure(full=True)
+    nova_image: pathlib.Path  # exists after ensure(nova=True)
     guest_kernel: pathlib.Path  # as well
     debug_kernel: pathlib.Path  # exists after ensure(debug=True)
 
@@ -140,10 +143,11 @@ path-exclude=/usr/share/locale/*
 class _Steps:
     """Runs the steps; each `_make_*` fills a directory of the cache."""
 
-    def __init__(self, cache, full, debug):
+    def __init__(self, cache, full, debug, nova):
         self._cache = cache
         self._full = full
         self._debug = debug
+        self._nova = nova
         self._progress = None
         source = pathlib.Path(__file__).read_text(encoding="utf-8")
         # A step's key holds the text of its own recipe and the key of the step it builds on.
@@ -160,6 +164,8 @@ class _Steps:
         self._full_key = self._recipe_key(
             source, "_make_full_image", [self._image_key, *full_image.key_parts()]
         )
+        nova_parts = [self._image_key, *full_image.key_parts(), *nova_image.key_parts()]
+        self._nova_key = self._recipe_key(source, "_make_nova_image", nova_parts)
         self._debug_key = self._recipe_key(
             source, "_make_debug_kernel", [self._toolbox_key, *debug_kernel.key_parts()]
         )
@@ -173,6 +179,7 @@ class _Steps:
             l1_image=self._cache.path("l1-image", self._image_key) / "l1.ext4",
             qemu=self._cache.path("qemu", self._qemu_key),
             full_image=self._cache.path("l1-full", self._full_key) / "l1.ext4",
+            nova_image=self._cache.path("l1-nova", self._nova_key) / "l1.ext4",
             debug_kernel=self._cache.path("kernel-debug", self._debug_key),
             guest_kernel=self._cache.path("l2-kernel", self._guest_key),
         )
@@ -183,6 +190,7 @@ class _Steps:
         wanted = [lab.root, lab.toolbox, lab.l1_image, lab.qemu]
         wanted += [lab.full_image, lab.guest_kernel] if self._full else []
         wanted += [lab.debug_kernel] if self._debug else []
+        wanted += [lab.nova_image] if self._nova else []
         return all(path.exists() for path in wanted)
 
     def run(self):
@@ -198,6 +206,9 @@ class _Steps:
             steps.append(("l1-full", self._full_key, self._make_full_image, title, 60))
             title = "newest kernel for a guest"
             steps.append(("l2-kernel", self._guest_key, self._fetch_guest_kernel, title, 30))
+        if self._nova:
+            title = "disk image of the KVM host with OpenStack's compute service"
+            steps.append(("l1-nova", self._nova_key, self._make_nova_image, title, 240))
         if self._debug:
             title = "debug kernel of the KVM host"
             steps.append(("kernel-debug", self._debug_key, self._make_debug_kernel, title, 1200))
@@ -294,6 +305,17 @@ class _Steps:
         self._apt("l1-full", stage, ["install", "-y", *full_image.PACKAGES])
         full_image.configure(stage)
         self._finish_image("l1-full", path, full_image.KERNELS)
+
+    def _make_nova_image(self, path):
+        stage = path / "stage"
+        self._command("l1-nova", ["cp", "-a", str(self.lab().root), str(stage)])
+        self._network(stage)
+        self._apt("l1-nova", stage, ["update"])
+        packages = [*full_image.PACKAGES, *nova_image.PACKAGES]
+        self._apt("l1-nova", stage, ["install", "-y", *packages])
+        full_image.configure(stage)
+        nova_image.configure(stage)
+        self._finish_image("l1-nova", path, full_image.KERNELS)
 
     def _fetch_guest_kernel(self, path):
         """_make_guest_kernel(), which only works as long as Debian's archives have this kernel."""
@@ -497,13 +519,13 @@ def _explain(tail, status, log):
     return f"set-up failed (status {status}); the end of {log}:\n{tail.rstrip()}{cause}"
 
 
-def ensure(cache, verbose=False, full=False, debug=False):
+def ensure(cache, verbose=False, full=False, debug=False, nova=False):
     """Returns the finished set-up, making what is missing.
 
     `verbose` also reports what is there; `full` asks for the image with libvirt as well, `debug`
-    for the debug kernel.
+    for the debug kernel, `nova` for the image with OpenStack's compute service.
     """
-    steps = _Steps(cache, full, debug)
+    steps = _Steps(cache, full, debug, nova)
     if not steps.complete() or verbose:
         process.check_namespaces()
         cache.check_space()
