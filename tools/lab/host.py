@@ -84,6 +84,8 @@ class Outcome:
 def run(lab, cache, request, stream=("out", "err")):
     """Runs `request`; the outputs in `stream` also appear here while they come.
 
+    `stream` may also be {"out" or "err": a binary file to write to}.
+
     Raises LabError when L1 does not come up, its driver does not load, results are missing or the
     time is over. A failing command is no error: it is the outcome's status.
     """
@@ -137,6 +139,9 @@ class _Run:
         self._lab = lab
         self._request = request
         self._dir = directory
+        if not isinstance(stream, dict):
+            here = {"out": sys.stdout.buffer, "err": sys.stderr.buffer}
+            stream = {name: here[name] for name in stream}
         self._stream = stream
         self._accel, self._accel_reason = accel.choose(lab, cache)
         self._out = bytearray()
@@ -346,13 +351,11 @@ class _Run:
                     self._events += [line.decode(errors="replace") for line in lines]
                     self._changed.notify_all()
             else:
-                target, stream = (
-                    (self._out, sys.stdout) if name == "out" else (self._err, sys.stderr)
-                )
+                target = self._out if name == "out" else self._err
                 target += data
                 if name in self._stream:
-                    stream.buffer.write(data)
-                    stream.buffer.flush()
+                    self._stream[name].write(data)
+                    self._stream[name].flush()
         with self._changed:
             self._changed.notify_all()
 

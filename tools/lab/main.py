@@ -14,6 +14,7 @@ import accel
 import artifacts
 import bench
 import build
+import cloud_lab
 import coverage
 import debug_kernel
 import demo
@@ -146,6 +147,10 @@ def _demo(arguments):
     return demo.run(arguments.guests, arguments.json)
 
 
+def _cloud(arguments):
+    return cloud_lab.run(arguments.words, arguments.control_only)
+
+
 def _test(arguments):
     unknown = set(arguments.suites) - set(suites.NAMES)
     if unknown:
@@ -172,11 +177,15 @@ def _bench(arguments):
     return bench.run(arguments.names, arguments.json)
 
 
+# What `clean` keeps without --all.
+_ROOTS = ("root", "toolbox", "l1", "l2", "qemu", "fuzz", "kernel", "cloud")
+
+
 def _clean(arguments):
     cache = cache_module.Cache()
     with cache.lock("setup"), cache.lock("build"):
         for path in cache.top.iterdir():
-            is_root = path.name.split("-")[0] in ("root", "toolbox", "l1", "qemu", "fuzz", "kernel")
+            is_root = path.name.split("-")[0] in _ROOTS
             if (
                 path.is_dir()
                 and path.name not in ("locks", "run")
@@ -279,6 +288,14 @@ def _parser():
     sub = command("demo", _demo, "guests share the GPU and compute; their results are verified")
     sub.add_argument("--guests", type=int, default=2, metavar="N", help="1 to 16 (default: 2)")
     sub.add_argument("--json", metavar="FILE", help="write the figures there")
+
+    sub = command(
+        "cloud", _cloud, "a small OpenStack with two GPUs; runs until Ctrl-C, or COMMAND in it"
+    )
+    sub.add_argument(
+        "--control-only", action="store_true", help="only the services, without a compute host"
+    )
+    sub.add_argument("words", nargs="*", metavar="COMMAND", help="for a shell; may use openstack")
 
     sub = command("test", _test, "run suites; the last line is the count")
     sub.add_argument("suites", nargs="*", metavar="SUITE", help=", ".join(suites.NAMES))

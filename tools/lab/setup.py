@@ -11,6 +11,7 @@ nothing and a broken-off one goes on where it stopped:
   l1-full   root with systemd, libvirt and mdevctl as an ext4 image; made when it is first needed
   l1-nova   the same with OpenStack's compute service; made when it is first needed
   l2-kernel the newest kernel that Debian has, for a guest of that L1; made with it
+  cloud     root with OpenStack's control plane and its databases; made when it is first needed
   kernel-debug  a kernel that watches itself (debug_kernel.py); made when it is first needed
 """
 
@@ -22,6 +23,7 @@ import re
 import subprocess
 
 import cache as cache_module
+import cloud_root
 import debug_kernel
 import full_image
 import nova_image
@@ -63,9 +65,10 @@ class Lab:
     l1_image: pathlib.Path
     qemu: pathlib.Path
     full_image: pathlib.Path  # exists after ensure(full=True)
-    nova_image: pathlib.Path  # exists after ensure(nova=True)
     guest_kernel: pathlib.Path  # as well
+    nova_image: pathlib.Path  # exists after ensure(nova=True)
     debug_kernel: pathlib.Path  # exists after ensure(debug=True)
+    cloud: pathlib.Path  # exists after ensure(cloud=True)
 
     def kernels(self):
         """{"6.1": {"release", "version"}, …, "newest": …} as of when the tool box was made.
@@ -143,8 +146,9 @@ path-exclude=/usr/share/locale/*
 class _Steps:
     """Runs the steps; each `_make_*` fills a directory of the cache."""
 
-    def __init__(self, cache, full, debug, nova):
+    def __init__(self, cache, full, debug, nova, cloud):
         self._cache = cache
+        self._cloud = cloud
         self._full = full
         self._debug = debug
         self._nova = nova
@@ -169,6 +173,9 @@ class _Steps:
         self._debug_key = self._recipe_key(
             source, "_make_debug_kernel", [self._toolbox_key, *debug_kernel.key_parts()]
         )
+        self._cloud_key = self._recipe_key(
+            source, "_make_cloud_root", [self._root_key, *cloud_root.key_parts()]
+        )
         self._guest_key = self._recipe_key(source, "_make_guest_kernel", [self._toolbox_key])
 
     def lab(self):
@@ -182,6 +189,7 @@ class _Steps:
             nova_image=self._cache.path("l1-nova", self._nova_key) / "l1.ext4",
             debug_kernel=self._cache.path("kernel-debug", self._debug_key),
             guest_kernel=self._cache.path("l2-kernel", self._guest_key),
+            cloud=self._cache.path("cloud", self._cloud_key),
         )
 
     def complete(self):
@@ -190,6 +198,7 @@ class _Steps:
         wanted = [lab.root, lab.toolbox, lab.l1_image, lab.qemu]
         wanted += [lab.full_image, lab.guest_kernel] if self._full else []
         wanted += [lab.debug_kernel] if self._debug else []
+        wanted += [lab.cloud] if self._cloud else []
         wanted += [lab.nova_image] if self._nova else []
         return all(path.exists() for path in wanted)
 
@@ -206,6 +215,9 @@ class _Steps:
             steps.append(("l1-full", self._full_key, self._make_full_image, title, 60))
             title = "newest kernel for a guest"
             steps.append(("l2-kernel", self._guest_key, self._fetch_guest_kernel, title, 30))
+        if self._cloud:
+            title = "OpenStack's control plane"
+            steps.append(("cloud", self._cloud_key, self._make_cloud_root, title, 240))
         if self._nova:
             title = "disk image of the KVM host with OpenStack's compute service"
             steps.append(("l1-nova", self._nova_key, self._make_nova_image, title, 240))
@@ -305,6 +317,20 @@ class _Steps:
         self._apt("l1-full", stage, ["install", "-y", *full_image.PACKAGES])
         full_image.configure(stage)
         self._finish_image("l1-full", path, full_image.KERNELS)
+
+    def _make_cloud_root(self, path):
+        self._command("cloud", ["cp", "-a", f"{self.lab().root}/.", str(path)])
+        self._network(path)
+        self._apt("cloud", path, ["update"])
+        # Bytecode is made by what imports it, not of each of 400 packages.
+        compiler = "/usr/bin/py3compile"
+        self._in_root("cloud", path, ["dpkg-divert", "--local", "--rename", "--add", compiler])
+        (path / compiler.lstrip("/")).symlink_to("true")
+        self._apt("cloud", path, ["install", "-y", *cloud_root.PACKAGES])
+        self._apt("cloud", path, ["clean"])
+        cache_module.remove_tree(path / "var/lib/apt/lists")
+        script = ["sh", "-c", f"mkdir -p {cloud_root.STATE}; {cloud_root.script()}"]
+        self._in_root("cloud", path, script)
 
     def _make_nova_image(self, path):
         stage = path / "stage"
@@ -519,13 +545,14 @@ def _explain(tail, status, log):
     return f"set-up failed (status {status}); the end of {log}:\n{tail.rstrip()}{cause}"
 
 
-def ensure(cache, verbose=False, full=False, debug=False, nova=False):
+def ensure(cache, verbose=False, full=False, debug=False, nova=False, cloud=False):
     """Returns the finished set-up, making what is missing.
 
     `verbose` also reports what is there; `full` asks for the image with libvirt as well, `debug`
-    for the debug kernel, `nova` for the image with OpenStack's compute service.
+    for the debug kernel, `nova` for the image with OpenStack's compute service, `cloud` for
+    OpenStack's control plane.
     """
-    steps = _Steps(cache, full, debug, nova)
+    steps = _Steps(cache, full, debug, nova, cloud)
     if not steps.complete() or verbose:
         process.check_namespaces()
         cache.check_space()
