@@ -6,13 +6,19 @@ ts104-run computes through VFIO.
 """
 
 import contextlib
+import fcntl
 import json
 import os
 import pathlib
+import pty
 import re
+import select
+import signal
 import statistics
+import struct
 import subprocess
 import sys
+import termios
 import time
 
 sys.path[:0] = ["/opt/turnstile/lab", "/lab/tests"]
@@ -32,6 +38,7 @@ UUID_VM = "6c1f0d0e-2f5a-4b0e-9a53-1d2f6d1b7a01"
 UUID_RUN = "6c1f0d0e-2f5a-4b0e-9a53-1d2f6d1b7a02"
 VM_UUID = "11111111-2222-3333-4444-555555555555"
 NOBODY = 65534
+TRACE = pathlib.Path("/tmp/trace.json")
 ENGINES = ("gr", "ce2", "ce3")
 FIGURES = ("run_ns", "wait_ns", "longest_wait_ns", "slices", "preemptions", "overshoot_ns")
 # Attributes of a vGPU that are members of its JSON under the same name.
@@ -113,6 +120,36 @@ def descriptors(pid):
     return links
 
 
+def computing_on(uuid):
+    """A process that always has kernels waiting on the vGPU."""
+    return process([
+        "ts104-run", "--transport", "vfio", "--device", f"/sys/bus/mdev/devices/{uuid}",
+        "--timeout-ms", "600000", "--matrix", "32", "--seconds", "3600", "bench", "gpu",
+    ])  # fmt: skip
+
+
+@contextlib.contextmanager
+def two_who_compute():
+    """Two v4 that compute, weights 100 and 300."""
+    vgpu.set_gpu("policy", "weighted")
+    uuids = (UUID_VM, UUID_RUN)
+    made = []
+    try:
+        for uuid in uuids:
+            made.append(vgpu.create("turnstile-ts104_v4", uuid))
+        vgpu.set_vgpu(UUID_RUN, "weight", 300)
+        with computing_on(UUID_VM), computing_on(UUID_RUN):
+            wait_for(
+                lambda: min(attribute(uuid, "gr_run_ns") for uuid in uuids) > 300_000_000, 120,
+                "no computing",
+            )  # fmt: skip
+            yield uuids
+    finally:
+        for uuid in made:
+            vgpu.remove(uuid)
+        vgpu.set_gpu("policy", "best_effort")
+
+
 @contextlib.contextmanager
 def two_vgpus():
     """A v4 in a VM named alpha and a v8 that computes, weights 100 and 300."""
@@ -122,11 +159,7 @@ def two_vgpus():
         made.append(vgpu.create("turnstile-ts104_v4", UUID_VM))
         made.append(vgpu.create("turnstile-ts104_v8", UUID_RUN))
         vgpu.set_vgpu(UUID_RUN, "weight", 300)
-        command = [
-            "ts104-run", "--transport", "vfio", "--device", f"/sys/bus/mdev/devices/{UUID_RUN}",
-            "--timeout-ms", "600000", "--matrix", "32", "--seconds", "3600", "bench", "gpu",
-        ]  # fmt: skip
-        with vm(UUID_VM, "alpha") as guest, process(command) as computing:
+        with vm(UUID_VM, "alpha") as guest, computing_on(UUID_RUN) as computing:
             wait_for(lambda: attribute(UUID_RUN, "gr_run_ns") > 500_000_000, 120, "no computing")
             yield guest.pid, computing.pid
     finally:
@@ -288,6 +321,179 @@ def open_metrics(text):
             float(match[3])
             samples[match[1]] = match[3]
     return samples
+
+
+@test("smi", kernels=("6.12",))
+def trace_has_turns_that_never_overlap_and_add_up_to_the_account():
+    with two_who_compute() as uuids:
+        before = {uuid: attribute(uuid, "gr_run_ns") for uuid in uuids}
+        text = smi(f"trace --seconds 2 -o {TRACE}")[0]
+        after = {uuid: attribute(uuid, "gr_run_ns") for uuid in uuids}
+        expect(re.match(rf"{TRACE}: \d+ turns in \d+ lanes; open it in ", text), text)
+        trace = json.loads(TRACE.read_text())
+        TRACE.unlink()
+        expect_equal(trace["otherData"]["lost_events"], 0)
+        lanes = lanes_of(trace["traceEvents"])
+        engine = lanes[f"GPU {vgpu.gpu_address()}", "gr"]
+        check_no_overlap(engine)
+        total = {}
+        for uuid in uuids:
+            turns = [e["args"] for e in engine if e["ph"] == "X" and e["args"]["vgpu"] == uuid]
+            expect(len(turns) > 2, f"{uuid} had {len(turns)} turns")
+            first, last = turns[0], turns[-1]
+            ran = sum(turn["run_ns"] for turn in turns[1:])
+            late = last["overshoot_ns"] - first["overshoot_ns"]
+            expect_equal(ran + late, last["total_run_ns"] - first["total_run_ns"])
+            expect(before[uuid] <= last["total_run_ns"] <= after[uuid], f"not the account of {uuid}")
+            own = lanes[f"vGPU {uuid}", "gr"]
+            check_no_overlap(own)
+            expect_equal({event["name"] for event in own}, {"runs", "waits"})
+            expect_equal(sum(event["name"] == "runs" for event in own), len(turns))
+            for lane in ("interrupts", "exits"):
+                expect(lanes.get((f"vGPU {uuid}", lane)), f"{uuid} has no {lane}")
+            total[uuid] = ran
+        expect_equal(os.listdir("/sys/kernel/tracing/instances"), [])
+        count = sum(event["ph"] == "X" for event in engine)
+        figure(f"{count} turns, shares 1 : {total[UUID_RUN] / total[UUID_VM]:.2f} (ordered 3)")
+
+
+def lanes_of(events):
+    """{(process, thread): events in order of time} of a trace."""
+    names = {}
+    for event in events:
+        if event["ph"] == "M" and event["name"] == "process_name":
+            names[event["pid"], 0] = event["args"]["name"]
+        if event["ph"] == "M" and event["name"] == "thread_name":
+            names[event["pid"], event["tid"]] = event["args"]["name"]
+    lanes = {}
+    for event in sorted((e for e in events if e["ph"] != "M"), key=lambda e: e["ts"]):
+        key = names[event["pid"], 0], names[event["pid"], event["tid"]]
+        lanes.setdefault(key, []).append(event)
+    return lanes
+
+
+def check_no_overlap(lane):
+    """Its spans follow one another; a nanosecond is what doubles of an uptime's microseconds keep."""
+    end = 0
+    for event in lane:
+        if event["ph"] == "X":
+            expect(event["ts"] >= end - 0.001, f"begins before {end}: {event}")
+            end = event["ts"] + event["dur"]
+
+
+@test("smi", kernels=("6.12",))
+def trace_that_is_interrupted_is_written_and_takes_its_instance_away():
+    instances = pathlib.Path("/sys/kernel/tracing/instances")
+    with two_vgpus():
+        command = ["turnstile-smi", "trace", "--seconds", "600", "-o", str(TRACE)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
+            wait_for(lambda: os.listdir(instances), 60, "no trace instance")
+            (folder,) = instances.iterdir()
+            wait_for(
+                lambda: (folder / "events/turnstile/enable").read_text() == "1\n", 60, "no events"
+            )
+            time.sleep(1)
+            child.send_signal(signal.SIGINT)
+            expect_equal(child.wait(120), 0)
+        expect(json.loads(TRACE.read_text())["traceEvents"], "an empty trace")
+        TRACE.unlink()
+        expect_equal(os.listdir(instances), [])
+        expect_equal(
+            smi("trace --seconds 1 -o /dev/null", status=1, user=NOBODY)[1],
+            "turnstile-smi: only root may trace\n",
+        )
+
+
+@test("smi", kernels=("6.12",))
+def log_of_turns_is_that_of_debugfs():
+    with two_who_compute() as uuids:
+        text = smi("sched log")[0]
+        for uuid in uuids:
+            expect(f"  gr      {uuid}  (ts104-run)  " in text, text)
+        slices = only_gpu(document("sched log"))["slices"]
+        expect(len(slices) > 2, f"{len(slices)} turns")
+        expect_equal({one["mdev_uuid"] for one in slices} - {None}, set(uuids))
+        for before, one in zip(slices, slices[1:]):
+            if before["engine"] == one["engine"]:
+                expect(one["start_ns"] >= before["end_ns"], f"{one} overlaps {before}")
+        expect("only root may look at it" in smi("sched log", user=NOBODY)[0], "no note")
+
+
+@test("smi", kernels=("6.12",))
+def orphans_are_the_vgpus_that_nobody_has_open():
+    with two_vgpus():
+        expect_equal(document("orphans")["orphans"], [])
+        uuid = vgpu.create("turnstile-ts104_v16")
+        try:
+            (orphan,) = document("orphans")["orphans"]
+            expect_equal((orphan["mdev_uuid"], orphan["start"]), (uuid, None))
+            cells = row(smi("orphans")[0], uuid)
+            expect_equal(cells, [uuid, vgpu.gpu_address(), "ts104_v16", "64 MiB", "-"])
+            expect_equal(document("orphans", user=NOBODY)["orphans"], [])
+        finally:
+            vgpu.remove(uuid)
+
+
+def findings(status):
+    """{what: [(verdict, text, mend)]} of the doctor."""
+    found = json.loads(smi("--json doctor", status=status)[0])
+    expect_equal(schema.problems(found, SCHEMA), [])
+    result = {}
+    for one in found["findings"]:
+        result.setdefault(one["what"], []).append((one["verdict"], one["text"], one["mend"]))
+    return result
+
+
+@test("smi", kernels=("6.12",))
+def doctor_names_what_is_wrong_and_its_command_mends_it():
+    address = vgpu.gpu_address()
+    with two_vgpus():
+        well = findings(0)
+        for what in ("kernel", "module", "GPU", "types", "VFIO"):
+            expect_equal([verdict for verdict, _, _ in well[what]], ["ok"])
+        expect_equal(len(well["memlock"]), 2)
+    pathlib.Path("/sys/bus/pci/drivers/turnstile/unbind").write_text(address)
+    ((verdict, text, mend),) = findings(1)["GPU"]
+    expect_equal((verdict, text), ("wrong", f"{address} is bound to no driver"))
+    run(mend)
+    expect_equal(findings(0)["GPU"], [("ok", f"{address}, policy best_effort", None)])
+
+
+@test("smi", kernels=("6.12",))
+def top_draws_bars_and_who_was_on_the_gpu_and_ends_with_q():
+    with two_who_compute():
+        text = smi("top -n 1 -l 1.5")[0]
+        print(text, file=sys.stderr)
+        strip = next(line for line in text.splitlines() if line.startswith("-1 s ["))
+        expect("A" in strip and "B" in strip, strip)
+        for letter in "AB":
+            line = next(line for line in text.splitlines() if line.startswith(f"{letter} (ts104-run)"))
+            expect("#" in line and "|" in line, line)
+        screen = on_a_terminal(["turnstile-smi", "top", "-l", "0.5"], rows=12, columns=90)
+        expect(screen.startswith("\033[?1049h"), "it does not take the screen")
+        expect(screen.endswith("\033[?25h\033[?1049l"), "it does not give the screen back")
+        expect("q quit  sort: " in screen and "ts104_v4" in screen, screen)
+
+
+def on_a_terminal(command, rows, columns):
+    """What a program writes to a terminal of that size until it shows both vGPUs and gets a 'q'."""
+    ours, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    child = subprocess.Popen(command, stdin=its, stdout=its, stderr=its, start_new_session=True)
+    os.close(its)
+    screen, asked, end = b"", False, time.monotonic() + 120
+    while time.monotonic() < end:
+        if select.select([ours], [], [], 1)[0]:
+            try:
+                screen += os.read(ours, 65536)
+            except OSError:  # the other side is closed
+                break
+        if not asked and screen.count(b"ts104_v4") >= 4:
+            os.write(ours, b"q")
+            asked = True
+    expect_equal(child.wait(60), 0)
+    os.close(ours)
+    return screen.decode()
 
 
 @test("smi", kernels=("6.12",))

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,8 +13,6 @@
 
 namespace turnstile_smi {
 namespace {
-
-constexpr size_t kLargest = 65536;
 
 class Descriptor {
  public:
@@ -31,15 +30,15 @@ class Descriptor {
 
 }  // namespace
 
-Files::Text Files::Read(std::string_view path) const {
+Files::Text Files::Read(std::string_view path, size_t largest) const {
   Text result;
   const Descriptor file(::open(Path(path).c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) {
     result.error = errno;
     return result;
   }
-  std::array<char, 4096> buffer;
-  while (result.text.size() < kLargest) {
+  std::array<char, 16384> buffer;
+  while (result.text.size() < largest) {
     const ssize_t length = ::read(file.get(), buffer.data(), buffer.size());
     if (length < 0 && errno == EINTR) continue;
     if (length < 0) result.error = errno;
@@ -84,6 +83,14 @@ std::string Files::ReadLink(std::string_view path) const {
 }
 
 bool Files::Exists(std::string_view path) const { return ::access(Path(path).c_str(), F_OK) == 0; }
+
+int Files::MakeFolder(std::string_view path) const {
+  return ::mkdir(Path(path).c_str(), 0700) == 0 ? 0 : errno;
+}
+
+int Files::RemoveFolder(std::string_view path) const {
+  return ::rmdir(Path(path).c_str()) == 0 ? 0 : errno;
+}
 
 std::optional<uint64_t> ParseNumber(std::string_view text) {
   uint64_t value = 0;

@@ -3,6 +3,7 @@
 // The few things that are asked of /sys, /sys/kernel/debug and /proc.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -23,8 +24,8 @@ class Files {
     std::string text;  // without the newlines at its end
   };
 
-  // At most 64 KiB of a file.
-  Text Read(std::string_view path) const;
+  // A file, or the first `largest` bytes of it or a few more.
+  Text Read(std::string_view path, size_t largest = 65536) const;
   // A decimal number that fills the file; nullopt when it is none or cannot be read.
   std::optional<uint64_t> ReadNumber(std::string_view path) const;
   // One write(2) of `text`; returns its errno, 0 when all went well.
@@ -34,6 +35,9 @@ class Files {
   // Where a symbolic link points, as it is written; "" when it is none.
   std::string ReadLink(std::string_view path) const;
   bool Exists(std::string_view path) const;
+  // Return errno, 0 when all went well.
+  int MakeFolder(std::string_view path) const;
+  int RemoveFolder(std::string_view path) const;
 
  private:
   std::string Path(std::string_view path) const { return prefix_ + std::string(path); }

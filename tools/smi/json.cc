@@ -8,10 +8,6 @@ namespace {
 
 constexpr int kSchemaVersion = 1;
 
-Json OrNull(std::optional<double> value) { return value ? Json(*value) : Json(nullptr); }
-
-Json OrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
-
 Json ToJson(const VgpuType& type) {
   return {{"mdev_type", type.id},
           {"name", type.name},
@@ -104,7 +100,9 @@ Json ToJson(const Gpu& gpu) {
 }
 
 Json Document(const char* kind) {
-  return {{"schema", kSchemaVersion}, {"document", kind}, {"gpus", Json::array()}};
+  Json json = NewDocument(kind);
+  json["gpus"] = Json::array();
+  return json;
 }
 
 }  // namespace
@@ -165,6 +163,11 @@ Json SchedToJson(const Host& host) {
   }
   return json;
 }
+
+Json NewDocument(const char* kind) { return {{"schema", kSchemaVersion}, {"document", kind}}; }
+
+Json OrNull(std::optional<double> value) { return value ? Json(*value) : Json(nullptr); }
+Json OrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 std::string Dump(const Json& document, int indent) { return document.dump(indent) + "\n"; }
 

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 
 #include "model.h"
 
@@ -20,6 +22,12 @@ Json TypesToJson(const Host& host, bool creatable_only);
 Json UsageToJson(const Host& host);
 // sched show.
 Json SchedToJson(const Host& host);
+
+// The beginning of a document of this kind, as schema.json calls it.
+Json NewDocument(const char* kind);
+// null for what is not known, and for an empty text.
+Json OrNull(std::optional<double> value);
+Json OrNull(const std::string& text);
 
 // The text of a document; `indent` -1: one line.
 std::string Dump(const Json& document, int indent);

@@ -2,6 +2,7 @@
 //
 // turnstile-smi: what a host's GPUs and vGPUs are and do, and the scheduler's settings.
 #include <fmt/format.h>
+#include <sys/utsname.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -13,20 +14,27 @@
 #include <vector>
 
 #include "control.h"
+#include "doctor.h"
+#include "failure.h"
 #include "json.h"
 #include "metrics.h"
+#include "orphans.h"
 #include "reader.h"
+#include "sched_log.h"
 #include "shares.h"
 #include "text.h"
+#include "top_command.h"
+#include "trace_command.h"
 
 namespace turnstile_smi {
 namespace {
 
-enum ExitCode { kOk = 0, kFailed = 1, kUsage = 2, kNoDriver = 3, kNoGpu = 4, kNoSuchId = 5 };
-
 constexpr char kFooter[] =
-    "Exit status: 0 all is well, 1 a setting was refused or standard output failed, 2 wrong use,\n"
-    "  3 the driver turnstile is not loaded, 4 it has no GPU, 5 there is no such ID.";
+    "Exit status: 0 all is well, 1 a setting was refused, doctor found something wrong, a trace "
+    "or\n"
+    "  standard output failed, 2 wrong use, 3 the driver turnstile is not loaded, 4 it has no "
+    "GPU,\n"
+    "  5 there is no such ID.";
 
 constexpr double kDefaultInterval = 1;
 // Lines of -u between two headings.
@@ -46,13 +54,14 @@ struct CommandLine {
   CLI::App* sched = nullptr;
   CLI::App* sched_show = nullptr;
   CLI::App* sched_set = nullptr;
+  CLI::App* sched_log = nullptr;
   CLI::App* metrics = nullptr;
+  CLI::App* top = nullptr;
+  CLI::App* trace = nullptr;
+  CLI::App* orphans = nullptr;
+  CLI::App* doctor = nullptr;
+  TraceOptions trace_options;
   std::vector<std::string> settings;
-};
-
-struct Failure {
-  ExitCode code;
-  std::string message;
 };
 
 std::string Lower(std::string text) {
@@ -165,6 +174,88 @@ void Set(const CommandLine& command, const Files& files) {
   }
 }
 
+// Of what -i selects.
+Host ReadSelected(const CommandLine& command, const Files& files) {
+  Host host = Read(files);
+  if (!command.id.empty()) Select(host, command.id);
+  return host;
+}
+
+void ShowOrphans(const CommandLine& command, const Files& files) {
+  const Host host = ReadSelected(command, files);
+  const std::vector<Orphan> orphans = FindOrphans(files, host);
+  Write(command.json ? Dump(ToJson(orphans, host), 2) : ToText(orphans, host));
+}
+
+void ShowSchedLog(const CommandLine& command, const Files& files) {
+  const Host host = ReadSelected(command, files);
+  std::vector<SliceLog> logs;
+  for (const Gpu& gpu : host.gpus) logs.push_back(ReadSliceLog(files, gpu));
+  Write(command.json ? Dump(ToJson(logs, host), 2) : ToText(logs, host));
+}
+
+// Works on a host without the driver as well: that is what it is for.
+ExitCode ShowDoctor(const CommandLine& command, const Files& files) {
+  utsname name = {};
+  ::uname(&name);
+  const std::vector<Finding> findings = Examine(files, name.release);
+  Write(command.json ? Dump(ToJson(findings), 2) : ToText(findings));
+  const bool wrong = std::any_of(findings.begin(), findings.end(), [](const Finding& finding) {
+    return finding.verdict == Verdict::kWrong;
+  });
+  return wrong ? kFailed : kOk;
+}
+
+ExitCode Run(const CommandLine& command, const Files& files) {
+  if (command.doctor->parsed()) return ShowDoctor(command, files);
+  if (command.sched_set->parsed()) {
+    Set(command, files);
+  } else if (command.sched_log->parsed()) {
+    ShowSchedLog(command, files);
+  } else if (command.orphans->parsed()) {
+    ShowOrphans(command, files);
+  } else if (command.trace->parsed()) {
+    Write(Trace(files, ReadSelected(command, files), command.trace_options));
+  } else if (command.top->parsed()) {
+    Top(files, [&] { return ReadSelected(command, files); },
+        {command.loop_seconds.value_or(kDefaultInterval), command.count});
+  } else {
+    Watch(command, files);
+  }
+  return kOk;
+}
+
+void DescribeCommands(CLI::App& app, CommandLine& command) {
+  const auto add = [](CLI::App& parent, const char* name, const char* what) {
+    CLI::App* added = parent.add_subcommand(name, what);
+    added->fallthrough();
+    return added;
+  };
+  command.sched = add(app, "sched", "the scheduler's settings and decisions");
+  command.sched->require_subcommand(1);
+  command.sched_show = add(*command.sched, "show", "shows the settings");
+  command.sched_set = add(*command.sched, "set",
+                          "changes those of a GPU, or with -i UUID of a vGPU, while guests run");
+  command.sched_set->add_option("SETTING", command.settings, "as policy=weighted or weight=200")
+      ->required()
+      ->type_name("NAME=VALUE ...");
+  command.sched_log = add(*command.sched, "log", "the last turns of every engine");
+  command.top = add(app, "top", "a full screen of vGPUs, again and again");
+  command.trace = add(app, "trace", "records who was on which engine when, for Perfetto");
+  command.trace->add_option("--seconds", command.trace_options.seconds, "for how long; 5")
+      ->type_name("N")
+      ->check(CLI::Range(0.1, 600.0));
+  command.trace_options.output = "turnstile-trace.json";
+  command.trace
+      ->add_option("-o,--output", command.trace_options.output,
+                   "where to; turnstile-trace.json, - is standard output")
+      ->type_name("FILE");
+  command.orphans = add(app, "orphans", "vGPUs that nobody has open");
+  command.doctor =
+      add(app, "doctor", "what is wrong with this host, and the command that mends it");
+  command.metrics = add(app, "metrics", "OpenMetrics text");
+}
+
 void Describe(CLI::App& app, CommandLine& command) {
   auto* report = app.add_flag("-q,--query", command.report, "everything that is known");
   auto* supported = app.add_flag("-s,--supported", command.supported, "types of vGPUs");
@@ -179,7 +270,7 @@ void Describe(CLI::App& app, CommandLine& command) {
   app.add_option("-l,--loop", command.loop_seconds, "again every SEC seconds")
       ->type_name("SEC")
       ->check(CLI::Range(0.05, 86400.0));
-  app.add_option("-n,--count", command.count, "with -l or -u: so often, then end")
+  app.add_option("-n,--count", command.count, "with -l, -u or top: so often, then end")
       ->type_name("N")
       ->check(CLI::PositiveNumber);
   app.add_option("--sample", command.sample_ms,
@@ -192,30 +283,28 @@ void Describe(CLI::App& app, CommandLine& command) {
   app.footer(kFooter);
   app.require_subcommand(0, 1);
   app.fallthrough();
-  command.sched = app.add_subcommand("sched", "the scheduler's settings");
-  command.sched->require_subcommand(1);
-  command.sched->fallthrough();
-  command.sched_show = command.sched->add_subcommand("show", "shows them");
-  command.sched_show->fallthrough();
-  command.sched_set = command.sched->add_subcommand(
-      "set", "changes those of a GPU, or with -i UUID of a vGPU, while guests run");
-  command.sched_set->add_option("SETTING", command.settings, "as policy=weighted or weight=200")
-      ->required()
-      ->type_name("NAME=VALUE ...");
-  command.sched_set->fallthrough();
-  command.metrics = app.add_subcommand("metrics", "OpenMetrics text");
-  command.metrics->fallthrough();
+  DescribeCommands(app, command);
 }
 
 // Options that do not go together, beyond what CLI11 knows. Throws Failure.
 void Check(const CommandLine& command) {
   const bool view = command.report || command.supported || command.creatable || command.usage;
   const bool metrics = command.metrics->parsed();
-  if ((command.sched->parsed() || metrics) && view) {
-    throw Failure{kUsage, "-q, -s, -c and -u do not go with a command"};
+  const bool once = command.trace->parsed() || command.orphans->parsed() ||
+                    command.doctor->parsed() || command.sched_log->parsed();
+  const bool any = once || metrics || command.sched->parsed() || command.top->parsed();
+  if (any && view) throw Failure{kUsage, "-q, -s, -c and -u do not go with a command"};
+  if (command.count && !command.loop_seconds && !command.usage && !command.top->parsed()) {
+    throw Failure{kUsage, "-n goes with -l, -u or top"};
   }
-  if (command.count && !command.loop_seconds && !command.usage) {
-    throw Failure{kUsage, "-n goes with -l or -u"};
+  if (once && (command.loop_seconds || command.sample_ms)) {
+    throw Failure{kUsage, "this command is one reading: no -l or --sample"};
+  }
+  if ((command.trace->parsed() || command.top->parsed()) && command.json) {
+    throw Failure{kUsage, "no --json here: a trace is JSON, and top is for people"};
+  }
+  if (command.doctor->parsed() && !command.id.empty()) {
+    throw Failure{kUsage, "doctor looks at the whole host: no -i"};
   }
   if (metrics && (command.json || command.loop_seconds || command.sample_ms)) {
     throw Failure{kUsage, "metrics are one reading, as OpenMetrics: no --json, -l or --sample"};
@@ -243,16 +332,11 @@ int Main(int argc, char** argv) {
   try {
     Check(command);
     const Files files(command.root);
-    if (command.sched_set->parsed()) {
-      Set(command, files);
-    } else {
-      Watch(command, files);
-    }
+    return Run(command, files);
   } catch (const Failure& failure) {
     fmt::print(stderr, "turnstile-smi: {}\n", failure.message);
     return failure.code;
   }
-  return kOk;
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ Account ReadAccount(Numbers& number, const std::string& engine) {
 }
 
 void ReadCounters(const Files& files, const Gpu& gpu, Vgpu& vgpu) {
-  const std::string path = fmt::format("{}/{}/{}/counters", kDebugfs, gpu.address, vgpu.uuid);
+  const std::string path = fmt::format("{}/{}/counters", GpuDebugfs(gpu.address), vgpu.uuid);
   const std::string text = files.Read(path).text;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
@@ -200,6 +200,7 @@ void NoteDebugfs(const Files& files, Host& host) {
 
 std::string GpuAttributes(const std::string& address) { return PciDevice(address) + "/turnstile"; }
 std::string VgpuAttributes(const std::string& uuid) { return MdevDevice(uuid) + "/turnstile"; }
+std::string GpuDebugfs(const std::string& address) { return kDebugfs + ("/" + address); }
 
 const char* ToString(State state) {
   switch (state) {

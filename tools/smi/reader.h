@@ -3,6 +3,8 @@
 // Reads a host: GPUs, types, vGPUs and who uses them.
 #pragma once
 
+#include <string>
+
 #include "files.h"
 #include "model.h"
 
@@ -15,5 +17,7 @@ Host ReadHost(const Files& files);
 // Where a GPU's and a vGPU's attributes are.
 std::string GpuAttributes(const std::string& address);
 std::string VgpuAttributes(const std::string& uuid);
+// Where its debugfs folder is.
+std::string GpuDebugfs(const std::string& address);
 
 }  // namespace turnstile_smi

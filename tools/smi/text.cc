@@ -16,53 +16,9 @@ std::string Percent(std::optional<double> part) {
   return part ? fmt::format("{:.1f} %", *part * 100) : kNone;
 }
 
-std::string MiB(uint64_t bytes) { return fmt::format("{} MiB", bytes >> 20); }
-
-std::string Milliseconds(uint64_t ns) {
-  return fmt::format("{:.3f} ms", static_cast<double>(ns) * 1e-6);
-}
-
-// Columns that UTF-8 text takes: continuation bytes take none.
-size_t Width(std::string_view text) {
-  return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
-
 std::string Pad(const std::string& text, size_t width, bool right) {
   const std::string blanks(width > Width(text) ? width - Width(text) : 0, ' ');
   return right ? blanks + text : text + blanks;
-}
-
-// Rows of cells as lines, each column as wide as its widest cell; the first row is the heading.
-// `right` has an 'r' for each column that is aligned to the right.
-std::string Align(const std::vector<std::vector<std::string>>& rows, std::string_view right) {
-  std::vector<size_t> widths;
-  for (const auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], Width(row[i]));
-  }
-  std::string text;
-  for (const auto& row : rows) {
-    std::string line = " ";
-    for (size_t i = 0; i < row.size(); ++i) {
-      line += " " + Pad(row[i], widths[i], right[i] == 'r') + " ";
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  }
-  return text;
-}
-
-std::string ShortType(const std::string& id) {
-  constexpr std::string_view kPrefix = "turnstile-";
-  return id.starts_with(kPrefix) ? id.substr(kPrefix.size()) : id;
-}
-
-// The VM; of another program its name in parentheses.
-std::string UserName(const Vgpu& vgpu) {
-  if (!vgpu.user) return kNone;
-  if (!vgpu.user->vm_name.empty()) return Printable(vgpu.user->vm_name);
-  return "(" + Printable(vgpu.user->command) + ")";
 }
 
 std::optional<double> EngineOf(const Vgpu& vgpu, size_t engine) {
@@ -71,12 +27,6 @@ std::optional<double> EngineOf(const Vgpu& vgpu, size_t engine) {
 
 std::optional<double> MeasuredOf(const Vgpu& vgpu) {
   return vgpu.usage ? vgpu.usage->share : vgpu.share_measured;
-}
-
-std::string Notes(const Host& host) {
-  std::string text;
-  for (const std::string& note : host.notes) text += "not shown: " + note + "\n";
-  return text;
 }
 
 std::string GpuLine(const Gpu& gpu) {
@@ -145,6 +95,52 @@ std::string Printable(std::string_view text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
   }
   return result;
+}
+
+size_t Width(std::string_view text) {
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+std::string MiB(uint64_t bytes) { return fmt::format("{} MiB", bytes >> 20); }
+
+std::string Milliseconds(uint64_t ns) {
+  return fmt::format("{:.3f} ms", static_cast<double>(ns) * 1e-6);
+}
+
+std::string Align(const std::vector<std::vector<std::string>>& rows, std::string_view right) {
+  std::vector<size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], Width(row[i]));
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line = " ";
+    for (size_t i = 0; i < row.size(); ++i) {
+      line += " " + Pad(row[i], widths[i], right[i] == 'r') + " ";
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string ShortType(const std::string& id) {
+  constexpr std::string_view kPrefix = "turnstile-";
+  return id.starts_with(kPrefix) ? id.substr(kPrefix.size()) : id;
+}
+
+std::string UserName(const Vgpu& vgpu) {
+  if (!vgpu.user) return kNone;
+  if (!vgpu.user->vm_name.empty()) return Printable(vgpu.user->vm_name);
+  return "(" + Printable(vgpu.user->command) + ")";
+}
+
+std::string Notes(const Host& host) {
+  std::string text;
+  for (const std::string& note : host.notes) text += "not shown: " + note + "\n";
+  return text;
 }
 
 std::string Table(const Host& host) {

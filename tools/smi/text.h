@@ -4,8 +4,10 @@
 // reaches the terminal.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "model.h"
 
@@ -25,5 +27,18 @@ std::string Sched(const Host& host);
 
 // `text` with '?' for every control character.
 std::string Printable(std::string_view text);
+// Columns that UTF-8 text takes.
+size_t Width(std::string_view text);
+std::string MiB(uint64_t bytes);
+std::string Milliseconds(uint64_t ns);
+// "ts104_v4" of "turnstile-ts104_v4".
+std::string ShortType(const std::string& id);
+// The VM; of another program its name in parentheses; "-": nobody's, or not known.
+std::string UserName(const Vgpu& vgpu);
+// What could not be read, a line each.
+std::string Notes(const Host& host);
+// Rows of cells as lines, each column as wide as its widest cell; the first row is the heading.
+// `right` has an 'r' for each column that is aligned to the right.
+std::string Align(const std::vector<std::vector<std::string>>& rows, std::string_view right);
 
 }  // namespace turnstile_smi

@@ -24,26 +24,58 @@ class CliTest(unittest.TestCase):
         self.root = folder.name
         self.files = tree.entries("first.tree")
 
-    def smi(self, *arguments, status=0):
-        """Standard output; standard error when it is to fail."""
-        result = subprocess.run(
+    def run_smi(self, *arguments):
+        """What became of it."""
+        return subprocess.run(
             [PROGRAM, "--root", self.root, *arguments], capture_output=True, text=True, check=False
         )
+
+    def output(self, *arguments):
+        """Standard output, whatever the status."""
+        return self.run_smi(*arguments).stdout
+
+    def smi(self, *arguments, status=0):
+        """Standard output; both outputs when it is to fail."""
+        result = self.run_smi(*arguments)
         self.assertEqual(result.returncode, status, result.stdout + result.stderr)
-        return result.stderr if status else result.stdout
+        return result.stdout + result.stderr if status else result.stdout
 
     def test_every_document_fits_the_schema(self):
         tree.unpack(self.root, self.files)
         for arguments in ([], ["-q"], ["-s"], ["-c"], ["--sample", "10"], ["sched", "show"],
-                          ["-u", "-n", "1", "-l", "0.05"]):  # fmt: skip
+                          ["-u", "-n", "1", "-l", "0.05"], ["sched", "log"], ["orphans"]):  # fmt: skip
             document = json.loads(self.smi("--json", *arguments))
             self.assertEqual(schema.problems(document, SCHEMA), [], arguments)
+
+    def test_what_the_doctor_finds_fits_the_schema_and_is_the_exit_status(self):
+        tree.unpack(self.root, self.files)
+        document = json.loads(self.output("--json", "doctor"))
+        self.assertEqual(schema.problems(document, SCHEMA), [])
+        wrong = [f["what"] for f in document["findings"] if f["verdict"] == "wrong"]
+        self.assertEqual(wrong, ["VFIO"])
+        self.smi("doctor", status=1)
+        tree.unpack(self.root, {"/dev/vfio/vfio": ("=", "")})
+        self.assertIn("0 wrong", self.smi("doctor"))
+
+    def test_the_doctor_needs_no_driver(self):
+        self.assertIn("turnstile is not installed for kernel ", self.output("doctor"))
 
     def test_a_document_that_lacks_a_member_does_not_fit(self):
         tree.unpack(self.root, self.files)
         document = json.loads(self.smi("--json"))
         del document["gpus"][0]["vgpus"][0]["weight"]
         self.assertNotEqual(schema.problems(document, SCHEMA), [])
+
+    def test_top_prints_frames_where_there_is_no_terminal(self):
+        tree.unpack(self.root, self.files)
+        text = self.smi("top", "-n", "2", "-l", "0.05")
+        self.assertEqual(text.count("GPU 0000:00:10.0  weighted  2 vGPUs"), 2)
+        self.assertNotIn("\033", text)
+
+    def test_a_trace_needs_tracefs(self):
+        tree.unpack(self.root, self.files)
+        self.assertIn("there is no /sys/kernel/tracing/instances: ", self.smi("trace", status=1))
+        self.assertFalse(pathlib.Path("turnstile-trace.json").exists())
 
     def test_an_id_selects_a_gpu_or_a_vgpu(self):
         tree.unpack(self.root, self.files)
@@ -75,7 +107,9 @@ class CliTest(unittest.TestCase):
         tree.unpack(self.root, self.files)
         for arguments in (["-q", "-s"], ["-s", "metrics"], ["-n", "2"], ["metrics", "--json"],
                           ["--colour"], ["-l", "0"], ["sched"], ["sched", "set"],
-                          ["sched", "set", "colour=1"], ["sched", "set", "--json", "arr=1"]):  # fmt: skip
+                          ["sched", "set", "colour=1"], ["sched", "set", "--json", "arr=1"],
+                          ["-q", "top"], ["top", "--json"], ["trace", "--json"], ["orphans", "-l", "1"],
+                          ["trace", "--seconds", "0"], ["doctor", "-i", UUID_VM]):  # fmt: skip
             self.smi(*arguments, status=2)
 
     def test_a_setting_is_written_and_shown(self):
