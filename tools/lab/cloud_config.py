@@ -60,6 +60,8 @@ def nova(ports):
                 "host": "control",
                 "state_path": f"{STATE}/nova",
                 "service_down_time": _PATIENCE_S,
+                # There is one compute host.
+                "allow_resize_to_same_host": "true",
                 "osapi_compute_listen": "127.0.0.1",
                 "osapi_compute_listen_port": ports["nova"],
                 "osapi_compute_workers": 1,
@@ -185,6 +187,7 @@ def compute(ports, gpus):
             "use_virtio_for_bridges": "true",
             "swtpm_enabled": "false",
         },
+        "filter_scheduler": {"track_instance_changes": "false"},
         "vnc": {"enabled": "false"},
         "spice": {"enabled": "false"},
         "devices": {"enabled_mdev_types": ",".join(types)},

@@ -4,12 +4,13 @@
 The GPUs have a type each, as Nova wants it; flavors choose one by trait.
 """
 
+import contextlib
+import json
 import os
 import pathlib
 import shlex
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
@@ -17,7 +18,9 @@ import artifacts
 import build
 import cache as cache_module
 import cloud as cloud_module
+import cloud_config
 import host
+import process
 import setup
 from cpio import Cpio
 from errors import LabError
@@ -30,6 +33,8 @@ GPUS = (
     ("0x11", "turnstile-ts104_v1", "CUSTOM_TS104_WHOLE"),
 )
 _HOST = "turnstile-l1"
+# Its tenants fill it, and then it is memory of this machine.
+_VRAM = "256M"
 # An L1 without KVM on a busy machine: it boots, then Nova is imported and looks around.
 _COMPUTE_SECONDS = 1200
 _UNIT = "[Service]\nTimeoutStartSec=infinity\n"
@@ -50,8 +55,8 @@ _CMDLINE = (
 
 def request(lab, cloud, product, command):
     """A host.Request for the compute host of `cloud`, which runs `command` once it has started."""
-    addresses = [(f"0000:00:{int(slot, 16):02x}.0", type_id) for slot, type_id, _ in GPUS]
-    devices = [word for slot, _, _ in GPUS for word in artifacts.device(addr=slot)]
+    addresses = [(_address(slot), type_id) for slot, type_id, _ in GPUS]
+    devices = [word for slot, _, _ in GPUS for word in artifacts.device(addr=slot, vram=_VRAM)]
     # L0's loopback is 10.0.2.2 in there.
     devices += ["-netdev", "user,id=cloud", "-device", "virtio-net-pci,netdev=cloud"]
     return host.Request(
@@ -68,6 +73,18 @@ def request(lab, cloud, product, command):
         plugin=product.plugin,
         devices=devices,
     )
+
+
+def settings(cloud, image):
+    """What tests/nova/cloud.py wants to know, as JSON."""
+    urls = {name: f"http://10.0.2.2:{cloud.ports[name]}" for name in ("nova", "placement")}
+    gpus = [(_address(slot), type_id, trait) for slot, type_id, trait in GPUS]
+    value = {"urls": urls, "token": cloud_config.TOKEN, "image": image, "gpus": gpus}
+    return json.dumps(value).encode()
+
+
+def _address(slot):
+    return f"0000:00:{int(slot, 16):02x}.0"
 
 
 def providers(cloud):
@@ -102,7 +119,7 @@ def set_traits(cloud):
 
 
 def furnish(cloud, lab, product):
-    """Makes the flavors, and the image of a guest with the TS104 driver."""
+    """Makes the flavors and the image of a guest with the TS104 driver; returns its UUID."""
     for name, specs in _FLAVORS.items():
         flavor = {"name": name, "id": name, "ram": _FLAVOR_MIB, "vcpus": 1, "disk": 0}
         cloud.ask("nova", "POST", "/v2.1/flavors", {"flavor": flavor})
@@ -113,7 +130,7 @@ def furnish(cloud, lab, product):
     init = Cpio()
     init.file("init", (_HERE / "l1/cloud-guest-init").read_bytes(), 0o755)
     ramdisk = product.guest_initramfs.read_bytes() + init.finish()
-    _upload(
+    return _upload(
         cloud,
         _IMAGE,
         bytes(1 << 20),
@@ -137,10 +154,17 @@ def _upload(cloud, name, data, **properties):
     return uuid
 
 
+# What the compute host does; nova-compute's log comes here.
+_COMMAND = (
+    "tail -q -n +1 -F /var/log/nova/nova-compute.log >&2 2>/dev/null & "
+    "/opt/turnstile/lab/compute && exec sleep infinity"
+)
+
+
 class Compute:
     """L1 as the compute host, in a thread of its own, until the lab ends.
 
-    Its standard error, where l1/compute puts nova-compute's log, goes to the file `log`.
+    Its standard error goes to the file `log`.
     """
 
     def __init__(self, lab, cache, wanted, log):
@@ -156,6 +180,11 @@ class Compute:
                 self._outcome = host.run(lab, cache, wanted, stream={"err": stream})
         except LabError as error:
             self._error = error
+
+    def end(self):
+        """Ends it, and all other children of the lab, and waits until its files are gone."""
+        process.stop_all()
+        self._thread.join(30)
 
     def check(self):
         """Raises LabError when L1 has ended."""
@@ -180,7 +209,7 @@ class Compute:
 
 _HELP = """
 OpenStack runs on this machine's loopback; the compute host is an emulated one with two TS104.
-`openstack` for it is {client}. In another terminal:
+In another terminal:
 
   PATH={directory}:$PATH
   openstack resource provider list
@@ -200,27 +229,33 @@ def run(words, control_only):
         client = directory / "bin/openstack"
         client.parent.mkdir()
         cloud.write_client(client)
-        compute = None
-        if not control_only:
-            with build.opened(lab, cache) as builder:
-                product = builder.parts(build.PARTS, ["6.12"])
-                wanted = request(
-                    lab, cloud, product, "/opt/turnstile/lab/compute && exec sleep infinity"
-                )
-                compute = Compute(lab, cache, wanted, cloud.logs / "nova-compute.log")
-                furnish(cloud, lab, product)
-                print("lab: the compute host boots", file=sys.stderr, flush=True)
-                compute.wait_ready(cloud)
-                set_traits(cloud)
-        if words:
-            return _run_command(words, client.parent)
-        print(_HELP.format(client=client, directory=client.parent, image=_IMAGE, logs=cloud.logs))
-        sys.stdout.flush()
-        while True:
-            cloud.check()
-            if compute:
-                compute.check()
-            time.sleep(1)
+        with contextlib.ExitStack() as stack:
+            hosts = [] if control_only else [stack.enter_context(_compute_host(lab, cache, cloud))]
+            if words:
+                return _run_command(words, client.parent)
+            text = _HELP.format(directory=client.parent, image=_IMAGE, logs=cloud.logs)
+            print(text, flush=True)
+            while True:
+                for part in (cloud, *hosts):
+                    part.check()
+                time.sleep(1)
+
+
+@contextlib.contextmanager
+def _compute_host(lab, cache, cloud):
+    """The compute host, ready, with flavors, traits and images."""
+    with build.opened(lab, cache) as builder:
+        product = builder.parts(build.PARTS, ["6.12"])
+        wanted = request(lab, cloud, product, _COMMAND)
+        print("lab: the compute host boots", file=sys.stderr, flush=True)
+        compute = Compute(lab, cache, wanted, cloud.logs / "nova-compute.log")
+        try:
+            furnish(cloud, lab, product)
+            compute.wait_ready(cloud)
+            set_traits(cloud)
+            yield compute
+        finally:
+            compute.end()
 
 
 def _run_command(words, directory):
