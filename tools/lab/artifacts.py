@@ -39,8 +39,9 @@ def files(lab, product, kernel, installed=False):
     if product.tree.is_dir():
         for entry in product.tree.iterdir():
             put[f"/opt/turnstile/{entry.name}"] = entry
-    if installed and product.host.is_dir():
-        put |= {f"/{entry.name}": entry for entry in product.host.iterdir()}
+    host = product.host(kernel)
+    if installed and host.is_dir():
+        put |= {f"/{entry.name}": entry for entry in host.iterdir()}
     if product.guest_initramfs.exists():
         put["/opt/turnstile/l2/initramfs"] = product.guest_initramfs
     return put

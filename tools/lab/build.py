@@ -44,6 +44,8 @@ _NOT_COMPILED = re.compile(
 
 # ts104.ko needs DRM interfaces that 6.1 does not have.
 MODULE_SERIES = ("6.1", "6.12", "newest")
+# Kernels that an L1 with systemd runs.
+HOST_SERIES = ("6.12", debug_kernel.NAME)
 GUEST_SERIES = ("6.12", "newest")
 
 PARTS = ("plugin", "driver", "guest", "programs")
@@ -81,10 +83,9 @@ class Product:
         """The directory that becomes /opt/turnstile."""
         return self.top / "product/tree"
 
-    @property
-    def host(self):
+    def host(self, series):
         """What goes to / of a host with systemd: mdev_driver/dist and the installed module."""
-        return self.top / "product/host"
+        return self.top / "product/host" / series
 
     @property
     def guest_initramfs(self):
@@ -153,8 +154,9 @@ class Builder:
                 print(f"lab: built {name} ({seconds:.0f} s)", file=sys.stderr, flush=True)
             if (done / "guest_driver-6.12").exists() and (done / "programs").exists():
                 self._guest_initramfs()
-            if (done / "mdev_driver-6.12").exists() and (done / "programs").exists():
-                self._host()
+            if "driver" in parts and (done / "programs").exists():
+                for kernel in {*series}.intersection(HOST_SERIES):
+                    self._host(kernel)
         return Product(self._top)
 
     def _module_tasks(self, folder, all_series):
@@ -327,6 +329,7 @@ class Builder:
         ]
         if complaints:
             raise LabError(f"{log}: objtool or modpost complain:\n" + "\n".join(complaints))
+        cache_module.remove_tree(Product(self._top).host(series))  # holds the module of before
         target = self._top / "product/modules" / series
         target.mkdir(parents=True, exist_ok=True)
         for module in (tree / folder).glob("*.ko"):
@@ -334,30 +337,32 @@ class Builder:
             product = f"/turnstile/product/modules/{series}/{module.name}"
             self.must(["strip", "--strip-debug", product], f"strip-{module.stem}")
 
-    def _host(self):
+    def _host(self, series):
         """As `meson install`, `make modules_install` and `systemctl enable` would leave it."""
         product = Product(self._top)
-        if product.host.is_dir():
+        host = product.host(series)
+        if host.is_dir():
             return
-        partial = product.host.with_suffix(".partial")
+        partial = host.with_suffix(".partial")
         cache_module.remove_tree(partial)
         shutil.copytree(self._top / "out/install/usr", partial / "usr")
         wants = partial / "etc/systemd/system/multi-user.target.wants"
         wants.mkdir(parents=True)
         (wants / _AUTOSTART).symlink_to(f"/usr/lib/systemd/system/{_AUTOSTART}")
-        # depmod of all modules takes minutes in an L1 without KVM.
-        modules = self._lab.modules_dir("6.12")
-        inside = f"/{modules.relative_to(self._lab.toolbox)}"
+        # depmod of all modules takes minutes in an L1 without KVM. The debug kernel has none.
+        modules = self._lab.modules_dir(series)
         target = partial / "usr/lib/modules" / modules.name
         (target / "updates").mkdir(parents=True)
-        shutil.copy2(product.module("turnstile", "6.12"), target / "updates/turnstile.ko")
-        (target / "kernel").symlink_to(f"{inside}/kernel")
+        shutil.copy2(product.module("turnstile", series), target / "updates/turnstile.ko")
+        if modules.is_relative_to(self._lab.toolbox):
+            inside = f"/{modules.relative_to(self._lab.toolbox)}"
+            (target / "kernel").symlink_to(f"{inside}/kernel")
         for name in ("modules.order", "modules.builtin", "modules.builtin.modinfo"):
             shutil.copy2(modules / name, target / name)
-        base = f"/turnstile/product/{partial.name}/usr"
+        base = f"/turnstile/{partial.relative_to(self._top)}/usr"
         self.must(["depmod", "-b", base, modules.name], "depmod")
-        (target / "kernel").unlink()
-        partial.rename(product.host)
+        (target / "kernel").unlink(missing_ok=True)
+        partial.rename(host)
 
     def _guest_initramfs(self):
         product = Product(self._top)

@@ -103,8 +103,9 @@ def _host(arguments):
         timeout=arguments.timeout,
         put={},
     )
-    if request.full and request.kernel not in full_image.KERNELS:
-        raise LabError(f"--full goes with --kernel {' or '.join(full_image.KERNELS)}")
+    if request.full and request.kernel not in (*full_image.KERNELS, debug_kernel.NAME):
+        kernels = " or ".join([*full_image.KERNELS, debug_kernel.NAME])
+        raise LabError(f"--full goes with --kernel {kernels}")
     if request.after_reboot and not request.full:
         raise LabError("--after-reboot goes with --full")
     for local, remote in _pairs(arguments.put, "--put"):

@@ -13,7 +13,7 @@
   operate turnstile-smi: tables, JSON, metrics, settings
   libvirt a full host: libvirtd and mdevctl, domains with vGPUs, capacity, a reboot of the host
   chaos   four L2 guests that are killed, reset, unplugged …, and who survives beside them
-  debug   boot and two guests on a kernel that watches itself; soak; allocations fail one by one
+  debug   boot, two guests and libvirt on a kernel that watches itself; soak; allocations fail one by one
 """
 
 import ast
@@ -291,6 +291,7 @@ class Runner:
             self._in_l1(
                 suite, debug_kernel.NAME, _TESTS / script, timeout=hours * 3600, options=options
             )
+        self._libvirt(debug_kernel.NAME)
 
     def _in_l1(self, suite, kernel, script, timeout=900, options="", env=""):
         """Runs the tests of `script` in L1, in one boot per group of the script's.
@@ -333,17 +334,17 @@ class Runner:
             self._report_l1(name, outcome)
         return outcome
 
-    def _libvirt(self):
+    def _libvirt(self, kernel="6.12"):
         """All scripts of the suite in one L1 that reboots once: a boot is dear."""
         begin = time.monotonic()
-        lab = setup.ensure(self._cache, full=True)
-        product = self._builder.parts(build.PARTS, ["6.12"])
+        lab = setup.ensure(self._cache, full=True, debug=kernel == debug_kernel.NAME)
+        product = self._builder.parts(build.PARTS, [kernel])
         self._builder.parts(["guest"], ["newest"])
         scripts = sorted((_TESTS / "libvirt").glob("*_test.py"))
         commands = [
             "cd /lab/tests; "
             + "; ".join(
-                f"python3 {s.name} --kernel 6.12 --group host --boot {boot} {self._options}"
+                f"python3 {s.name} --kernel {kernel} --group host --boot {boot} {self._options}"
                 for s in scripts
             )
             + "; true"
@@ -352,10 +353,12 @@ class Runner:
         request = host.Request(
             command=commands[0],
             after_reboot=commands[1:],
+            kernel=kernel,
             full=True,
-            timeout=4 * 3600 if "--full-counts" in self._options else 3600,
+            timeout=(4 if "--full-counts" in self._options else 1)
+            * (3600 if kernel == "6.12" else 4 * 3600),
             put={
-                **artifacts.files(lab, product, "6.12", installed=True),
+                **artifacts.files(lab, product, kernel, installed=True),
                 **artifacts.newest_guest(lab, product),
                 **{f"/lab/tests/{p.name}": p for p in (_TESTS / "libvirt").iterdir()},
                 "/lab/tests/tap.py": _TESTS / "boot/tap.py",
@@ -367,7 +370,7 @@ class Runner:
             plugin=product.plugin,
             devices=artifacts.device(),
         )
-        name = "libvirt/6.12/host"
+        name = f"libvirt/{kernel}/host"
         first = len(self._results)
         outcome = host.run(lab, self._cache, request, stream=("err",))
         up = f"L1 up after {outcome.boot_s:.1f} s"
