@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -223,14 +224,27 @@ std::optional<uint64_t> LockLimit(std::string_view limits) {
   return ParseNumber(limits.substr(0, limits.find(' ')));
 }
 
+// The word after "NAME:" in /proc/PID/status; "" without it.
+std::string_view StatusWord(std::string_view status, std::string_view name) {
+  const size_t line = status.find(name);
+  if (line == std::string_view::npos) return "";
+  status.remove_prefix(line + name.size());
+  status.remove_prefix(std::min(status.find_first_not_of(" \t"), status.size()));
+  return status.substr(0, status.find_first_of(" \n"));
+}
+
 // "VmLck:\t    1024 kB" in bytes; 0 without it.
 uint64_t LockedBytes(std::string_view status) {
-  constexpr std::string_view kName = "VmLck:";
-  const size_t line = status.find(kName);
-  if (line == std::string_view::npos) return 0;
-  status.remove_prefix(line + kName.size());
-  status.remove_prefix(std::min(status.find_first_not_of(" \t"), status.size()));
-  return ParseNumber(status.substr(0, status.find(' '))).value_or(0) << 10;
+  return ParseNumber(StatusWord(status, "VmLck:")).value_or(0) << 10;
+}
+
+// Whether VFIO does not ask for the limit: "CapEff:\t000001ffffffffff" has CAP_IPC_LOCK.
+bool MayLockEverything(std::string_view status) {
+  constexpr int kCapIpcLock = 14;
+  const std::string_view word = StatusWord(status, "CapEff:");
+  uint64_t capabilities = 0;
+  std::from_chars(word.data(), word.data() + word.size(), capabilities, 16);
+  return (capabilities >> kCapIpcLock) & 1;
 }
 
 void ExamineUsers(const Files& files, Findings& findings) {
@@ -243,10 +257,11 @@ void ExamineUsers(const Files& files, Findings& findings) {
       if (!vgpu.user) continue;
       const std::string process = fmt::format("/proc/{}", vgpu.user->pid);
       const auto limit = LockLimit(files.Read(process + "/limits").text);
-      const uint64_t locked = LockedBytes(files.Read(process + "/status").text);
+      const std::string status = files.Read(process + "/status").text;
+      const uint64_t locked = LockedBytes(status);
       const std::string name = vgpu.user->vm_name.empty() ? vgpu.user->command : vgpu.user->vm_name;
       const std::string who = fmt::format("{} (process {})", Printable(name), vgpu.user->pid);
-      if (!limit || *limit >= locked + kLockHeadroom) {
+      if (!limit || *limit >= locked + kLockHeadroom || MayLockEverything(status)) {
         Add(findings, "memlock", Verdict::kOk, who + " has room to lock memory");
         continue;
       }

@@ -164,6 +164,7 @@ void PrintFrames(Reader& reader, const TopOptions& options) {
       std::this_thread::sleep_for(std::min<Seconds>(kGather, end - Clock::now()));
     }
     host = reader.Read();
+    reader.Gather(host);
     const Screen screen = {100, SIZE_MAX, false};
     Print(TopFrame(host, reader.history(), Now(), SortBy::kUtilisation, screen) + "\n");
   }

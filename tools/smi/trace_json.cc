@@ -28,6 +28,12 @@ std::string Quote(std::string_view text) { return nlohmann::json(text).dump(); }
 // Microseconds, exactly: a double has no room for the nanoseconds of a long uptime in all viewers.
 std::string Micros(uint64_t ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); }
 
+// A nanosecond less than it is: viewers add it to the begin as doubles, and for those that round up
+// a span that ends where the next begins would overlap it.
+uint64_t Length(const Span& span) {
+  return span.end_ns > span.begin_ns ? span.end_ns - span.begin_ns - 1 : 0;
+}
+
 class Writer {
  public:
   std::string Finish(uint64_t lost) {
@@ -53,7 +59,7 @@ class Writer {
       Line(
           "{{\"ph\": \"X\", \"pid\": {}, \"tid\": {}, \"ts\": {}, \"dur\": {}, \"name\": {}, "
           "\"args\": {}}}",
-          pid, tid, Micros(span.begin_ns), Micros(span.end_ns - span.begin_ns), Quote(span.name),
+          pid, tid, Micros(span.begin_ns), Micros(Length(span)), Quote(span.name),
           ToJson(span.arguments).dump());
     }
     for (const Mark& mark : lane.marks) {

@@ -10,7 +10,8 @@
 namespace turnstile_smi {
 
 // An object with `traceEvents`: a process per owner, a thread per lane, a complete event ("X") per
-// span, an instant ("i") per mark. Times are microseconds of CLOCK_MONOTONIC, to the nanosecond.
+// span, a nanosecond short, and an instant ("i") per mark. Times are microseconds of
+// CLOCK_MONOTONIC, to the nanosecond.
 // `otherData` has `lost_events`.
 std::string ChromeTrace(const Timeline& timeline);
 

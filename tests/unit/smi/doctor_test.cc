@@ -144,7 +144,7 @@ TEST_F(DoctorTest, VmMayLockTooLittle) {
   tree_.Write("/proc/198/limits",
               "Limit                     Soft Limit           Hard Limit           Units\n"
               "Max locked memory         67108864             67108864             bytes\n");
-  tree_.Write("/proc/198/status", "Name:\tqemu\nVmLck:\t    1024 kB\n");
+  tree_.Write("/proc/198/status", "Name:\tqemu\nVmLck:\t    1024 kB\nCapEff:\t000001ffffffbfff\n");
   const Finding problem = Problem();
   EXPECT_EQ(problem.verdict, Verdict::kWarning);
   EXPECT_EQ(problem.text,
@@ -154,6 +154,13 @@ TEST_F(DoctorTest, VmMayLockTooLittle) {
 TEST_F(DoctorTest, VmThatMayLockEnoughIsWell) {
   tree_.Write("/proc/198/limits", "Max locked memory         68157440   68157440   bytes\n");
   tree_.Write("/proc/198/status", "Name:\tqemu\nVmLck:\t    1024 kB\n");
+  EXPECT_TRUE(ToText(Findings()).ends_with("0 wrong, 0 warnings\n"));
+}
+
+// Capability 14, CAP_IPC_LOCK: root's processes are not held to the limit.
+TEST_F(DoctorTest, LimitSaysNothingOfWhoMayLockEverything) {
+  tree_.Write("/proc/198/limits", "Max locked memory         8388608   8388608   bytes\n");
+  tree_.Write("/proc/198/status", "Name:\tqemu\nVmLck:\t 0 kB\nCapEff:\t0000000000004000\n");
   EXPECT_TRUE(ToText(Findings()).ends_with("0 wrong, 0 warnings\n"));
 }
 

@@ -164,9 +164,18 @@ TEST_F(ChromeTraceTest, SpansAreCompleteEventsInMicroseconds) {
   ASSERT_EQ(events.size(), 2u);  // of the GPU and of the vGPU
   EXPECT_EQ(events[0]["name"], "alpha u-1");
   EXPECT_EQ(events[0]["ts"], 1'234'567'890.123);
-  EXPECT_EQ(events[0]["dur"], 1.001);
+  EXPECT_EQ(events[0]["dur"], 1.0);
   EXPECT_EQ(events[0]["args"]["run_ns"], 1001);
   EXPECT_EQ(events[1]["name"], "runs");
+}
+
+// 30556732.171 + 4105.582 is more than 30560837.753 in doubles.
+TEST_F(ChromeTraceTest, SpansThatTouchDoNotOverlapForWhoAddsDoubles) {
+  Turn(1, 30'556'732'171, 30'560'837'753);
+  Turn(2, 30'560'837'753, 30'572'864'683);
+  const auto events = Events("X");
+  const double end = events[0]["ts"].get<double>() + events[0]["dur"].get<double>();
+  EXPECT_LT(end, events[1]["ts"].get<double>());
 }
 
 TEST_F(ChromeTraceTest, EveryLaneIsAThreadWithANameInAProcessWithAName) {
