@@ -66,34 +66,47 @@ std::string Bar(std::optional<double> used, std::optional<double> ordered, size_
   return bar;
 }
 
-// Who had most of each column of the second before `now_ns`: an index into the GPU's vGPUs,
-// nobody, or not known.
+// Whose column of the strip it is: an index into the GPU's vGPUs, nobody, or not known.
 constexpr size_t kNobody = SIZE_MAX;
 constexpr size_t kNotKnown = SIZE_MAX - 1;
 
+// How long each vGPU was on the engine from `begin` for `length`; last, for how long nobody was.
+std::vector<double> Times(const Gpu& gpu, const std::vector<Slice>& slices, uint64_t begin,
+                          uint64_t length) {
+  std::vector<double> times(gpu.vgpus.size() + 1);
+  times.back() = static_cast<double>(length);
+  for (const Slice& slice : slices) {
+    const uint64_t first = std::max(slice.start_ns, begin);
+    const uint64_t last = std::min(slice.end_ns, begin + length);
+    if (first >= last) continue;
+    for (size_t v = 0; v < gpu.vgpus.size(); ++v) {
+      if (slice.function != gpu.vgpus[v].function) continue;
+      times[v] += static_cast<double>(last - first);
+      times.back() -= static_cast<double>(last - first);
+    }
+  }
+  return times;
+}
+
+// A column goes to the one of those in it who is most behind with what it had so far: so each has
+// as many as are its due, also who never had the most of a column.
 std::vector<size_t> Strip(const Gpu& gpu, const std::vector<Slice>& slices, uint64_t now_ns,
                           size_t columns) {
   std::vector<size_t> owners(columns, kNotKnown);
+  std::vector<double> due(gpu.vgpus.size() + 1);
   const uint64_t length = SliceHistory::kLengthNs / columns;
   const uint64_t begin = now_ns - length * columns;
   for (size_t i = 0; i < columns; ++i) {
     const uint64_t from = begin + i * length;
     if (slices.empty() || from + length <= slices.front().start_ns) continue;
-    owners[i] = kNobody;
-    uint64_t most = length / 2;  // that nobody had it for
-    for (size_t v = 0; v < gpu.vgpus.size(); ++v) {
-      uint64_t had = 0;
-      for (const Slice& slice : slices) {
-        if (slice.function != gpu.vgpus[v].function) continue;
-        const uint64_t first = std::max(slice.start_ns, from);
-        const uint64_t last = std::min(slice.end_ns, from + length);
-        if (first < last) had += last - first;
-      }
-      if (had > most || (had == most && had > 0 && owners[i] == kNobody)) {
-        most = had;
-        owners[i] = v;
-      }
+    const std::vector<double> times = Times(gpu, slices, from, length);
+    size_t chosen = due.size() - 1;
+    for (size_t v = 0; v < due.size(); ++v) {
+      due[v] += times[v];
+      if (times[v] > 0 && (times[chosen] <= 0 || due[v] > due[chosen])) chosen = v;
     }
+    due[chosen] -= static_cast<double>(length);
+    owners[i] = chosen == gpu.vgpus.size() ? kNobody : chosen;
   }
   return owners;
 }

@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "text.h"
 
@@ -66,10 +68,24 @@ TEST_F(TopTest, SortsByUtilisationAndByVm) {
 }
 
 // 80 columns of 12.5 ms from 1 s to 2 s.
-TEST_F(TopTest, StripHasTheLetterOfWhoHadMostOfAColumn) {
+TEST_F(TopTest, StripHasTheLetterOfWhoWasOnTheGpu) {
   history_.Add(kGpu, {Turn(1, 1500, 1750), Turn(0, 1750, 1875), Turn(2, 1875, 2000)});
   EXPECT_EQ(Frame()[1], "-1 s [" + std::string(40, ' ') + std::string(20, 'A') +
                             std::string(10, '.') + std::string(10, 'B') + "]");
+}
+
+// 80 columns of 12.5 ms: in each of them a turn of 10 ms, then one of 2.5 ms.
+TEST_F(TopTest, StripHasAsManyLettersOfEachAsItHadTime) {
+  std::vector<Slice> slices;
+  for (uint64_t i = 0; i < 80; ++i) {
+    const uint64_t begin = 1'000'000'000 + i * 12'500'000;
+    slices.push_back({0, 2, begin, begin + 10'000'000, 0, 0, 0});
+    slices.push_back({0, 1, begin + 10'000'000, begin + 12'500'000, 0, 0, 0});
+  }
+  history_.Add(kGpu, slices);
+  const std::string strip = Frame()[1];
+  EXPECT_EQ(std::count(strip.begin(), strip.end(), 'A'), 16);
+  EXPECT_EQ(std::count(strip.begin(), strip.end(), 'B'), 64);
 }
 
 TEST_F(TopTest, NoTurnsNoStrip) { EXPECT_EQ(Frame().size(), 4u); }
