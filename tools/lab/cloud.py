@@ -36,12 +36,14 @@ _GROUPS = (
 # Of a service, until it answers: the machine may be busy.
 _START_SECONDS = 300
 
-# Programs of the services. @NAME@ is a port.
+# Programs of the services. @NAME@ is a port. uwsgi closes a connection after each answer; a client
+# that is not told so may send its next request into one that is being closed.
 _RABBITMQ = "/usr/lib/rabbitmq/bin/rabbitmq-server"
 _UWSGI = (
     "uwsgi --plugins python3 --master --die-on-term --need-app --lazy-apps --enable-threads "
     "--processes {processes} --threads {threads} --buffer-size 65535 --listen 64 "
-    "--disable-logging --http-socket 127.0.0.1:@{name}@ --wsgi-file {application}"
+    "--disable-logging --add-header Connection:close "
+    "--http-socket 127.0.0.1:@{name}@ --wsgi-file {application}"
 )
 
 
