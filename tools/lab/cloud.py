@@ -3,7 +3,8 @@
 
 Nova's API, conductor and scheduler, Placement, Glance, RabbitMQ and MariaDB, each Debian's, run
 natively, from a root of the cache; nova-compute runs in L1. There is no Keystone (`noauth2`), and
-Neutron is a stub (neutron_stub.py): servers have no network.
+Neutron and Cinder are a stub (cloud_stub.py): servers have no network and no
+volumes.
 """
 
 import dataclasses
@@ -25,11 +26,11 @@ from errors import LabError
 from progress import Progress
 
 _HERE = pathlib.Path(__file__).parent
-_PORTS = ("amqp", "epmd", "erlang", "nova", "placement", "glance", "neutron")
+_PORTS = ("amqp", "epmd", "erlang", "nova", "placement", "glance", "stub")
 
 # Those of a group start together, after those of the one before.
 _GROUPS = (
-    ("mariadb", "rabbitmq", "neutron"),
+    ("mariadb", "rabbitmq", "stub"),
     ("nova", "nova-conductor", "nova-scheduler", "glance", "placement"),
 )
 
@@ -91,11 +92,11 @@ def _services():
             socket="mysql.sock",
         ),
         "rabbitmq": _Service("RabbitMQ", [_RABBITMQ], 8, tcp="amqp", env=rabbit),
-        "neutron": _Service(
-            "stub of Neutron",
-            ["python3", f"{state}/neutron_stub.py", "@neutron@"],
+        "stub": _Service(
+            "stub of Neutron and Cinder",
+            ["python3", f"{state}/cloud_stub.py", "@stub@"],
             1,
-            http="neutron",
+            http="stub",
         ),
         "placement": _Service(
             "Placement",
@@ -153,7 +154,7 @@ class Cloud:
         for name in ("etc", "logs", "nova", "rabbitmq", "glance/images", "glance/staging"):
             (self._dir / name).mkdir(parents=True)
         shutil.copytree(self._root / cloud_root.DATABASES, self._dir / "mysql")
-        for name in ("neutron_stub.py", "noauth_token.py"):
+        for name in ("cloud_stub.py", "noauth_token.py"):
             shutil.copy(_HERE / name, self._dir)
         paste = (self._root / "etc/nova/api-paste.ini").read_text(encoding="utf-8")
         (self._dir / "etc/api-paste.ini").write_text(

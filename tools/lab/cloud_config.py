@@ -24,18 +24,20 @@ def _ini(sections):
 def _clients(host, ports):
     """Sections of nova.conf that say where the other services are, seen from where `host` is L0."""
     token = {"auth_type": "admin_token", "token": TOKEN}
-    urls = {name: f"http://{host}:{ports[name]}" for name in ("placement", "glance", "neutron")}
+    urls = {name: f"http://{host}:{ports[name]}" for name in ("placement", "glance", "stub")}
     return {
         "placement": {**token, "endpoint": urls["placement"]},
         "glance": {"api_servers": urls["glance"]},
         "neutron": {
             **token,
-            "endpoint": urls["neutron"],
-            "endpoint_override": urls["neutron"],
+            "endpoint": urls["stub"],
+            "endpoint_override": urls["stub"],
         },
-        # There is neither; without these lines some calls would look for them in a catalogue.
-        "cinder": {"endpoint_template": f"{urls['neutron']}/cinder"},
-        "barbican": {"barbican_endpoint": f"{urls['neutron']}/barbican"},
+        "cinder": {
+            **token,
+            "endpoint": urls["stub"],
+            "endpoint_template": f"{urls['stub']}/v3/%(project_id)s",
+        },
     }
 
 
@@ -209,7 +211,7 @@ def clouds(ports):
         "compute_endpoint_override": f"{urls['nova']}/v2.1",
         "image_endpoint_override": urls["glance"],
         "placement_endpoint_override": urls["placement"],
-        "network_endpoint_override": f"http://127.0.0.1:{ports['neutron']}",
+        "network_endpoint_override": f"http://127.0.0.1:{ports['stub']}",
         "compute_default_microversion": "2.96",
         "placement_api_version": "1.39",
     }

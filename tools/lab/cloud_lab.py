@@ -217,7 +217,7 @@ In another terminal:
   openstack console log show first        # a minute later: "vecadd and sgemm verified"
   openstack server delete --wait first
 
-More in docs/openstack.md. Logs: {logs}. Ctrl-C ends it all.
+More in docs/openstack-cloud.md. Logs: {logs}. Ctrl-C ends it all.
 """
 
 

@@ -14,6 +14,7 @@
   libvirt a full host: libvirtd and mdevctl, domains with vGPUs, capacity, a reboot of the host
   chaos   four L2 guests that are killed, reset, unplugged …, and who survives beside them
   debug   boot, two guests and libvirt on a kernel that watches itself; soak; allocations fail one by one
+  cloud   a small OpenStack: its servers on the vGPUs of a host with two GPUs
 """
 
 import ast
@@ -27,6 +28,8 @@ import time
 
 import artifacts
 import build
+import cloud
+import cloud_lab
 import debug_kernel
 import host
 import setup
@@ -34,7 +37,7 @@ from errors import LabError
 
 ORDER = ("style", "unit", "rig", "thread", "module", "boot", "guest", "hostile")
 # Run when they are named.
-NAMES = (*ORDER, "sched", "operate", "libvirt", "chaos", "debug")
+NAMES = (*ORDER, "sched", "operate", "libvirt", "chaos", "debug", "cloud")
 
 _TESTS = build.REPO / "tests"
 
@@ -97,6 +100,7 @@ class Runner:
             "libvirt": self._libvirt,
             "chaos": self._chaos,
             "debug": self._debug,
+            "cloud": self._cloud,
         }
         for name in NAMES:
             if name not in names:
@@ -276,6 +280,35 @@ class Runner:
             if options.json:
                 pathlib.Path(options.json).write_text(report[1] + "\n", encoding="utf-8")
 
+    def _cloud(self):
+        """OpenStack's services run here, its compute host is an L1 with two GPUs."""
+        begin = time.monotonic()
+        first = len(self._results)
+        lab = setup.ensure(self._cache, nova=True, cloud=True)
+        product = self._builder.parts(build.PARTS, ["6.12"])
+        command = f"cd /lab/tests; python3 cloud_test.py --kernel 6.12 --group host {self._options}"
+        log = "nova-compute.log"
+        with (
+            self._cache.run_directory() as directory,
+            cloud.Cloud(lab, directory / "c") as services,
+        ):
+            image = cloud_lab.furnish(services, lab, product)
+            request = cloud_lab.request(lab, services, product, command)
+            request.timeout = 2 * 3600
+            request.get = {f"/var/log/nova/{log}": self._cache.top / "logs" / log}
+            request.put |= {
+                **{f"/lab/tests/{p.name}": p for p in (_TESTS / "nova").iterdir()},
+                "/lab/tests/tap.py": _TESTS / "boot/tap.py",
+                "/lab/tests/vfio.py": _TESTS / "boot/vfio.py",
+                "/lab/tests/cloud.json": cloud_lab.settings(services, image),
+            }
+            outcome = host.run(lab, self._cache, request, stream=("err",))
+        up = f"L1 up after {outcome.boot_s:.1f} s"
+        name = "cloud/6.12/host"
+        self._add(Result(f"{name}/boots", "passed", time.monotonic() - begin, figure=up))
+        self._report_l1(name, outcome)
+        _print_table(self._results[first:])
+
     def _debug(self):
         """On the debug kernel, which is several times slower than another."""
         setup.ensure(self._cache, debug=True)
@@ -406,6 +439,15 @@ def _print_figures(results):
     print("-- figures")
     for name, figure, outcome in rows:
         print(f"{name:{width}}  {figure}  {outcome}", flush=True)
+
+
+def _print_table(results):
+    """One row per behaviour: result, seconds, name, what was measured."""
+    print("-- result, time, behaviour")
+    for result in results:
+        figure = f" [{result.figure}]" if result.figure else ""
+        name = result.name.split("/")[-1]
+        print(f"{result.outcome:7} {result.seconds:6.1f} s  {name}{figure}", flush=True)
 
 
 def _print_chaos(report):

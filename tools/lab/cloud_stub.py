@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Not Neutron: a stub that answers as a Neutron without networks, ports or extensions would.
+"""Neither Neutron nor Cinder: a stub that answers as both would who have nothing.
 
-Nova asks for a server's ports even when the server has none (`--nic none`). Every list is empty;
-all else is 404. Usage: neutron_stub.py PORT, on loopback.
+Nova asks for the ports and the volumes of a server even when it has none. Every list is empty; all
+else is 404. Usage: cloud_stub.py PORT, on loopback.
 """
 
 import http.server
@@ -11,8 +11,8 @@ import re
 import sys
 
 _LISTS = {
-    "extensions", "ports", "networks", "subnets", "security-groups", "floatingips", "quotas",
-    "agents",
+    "agents", "attachments", "extensions", "floatingips", "networks", "ports", "quotas",
+    "security-groups", "subnets",
 }  # fmt: skip
 
 
@@ -21,10 +21,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):  # noqa: N802, the name is the base class's
         """Answers a list, empty."""
-        match = re.match(r"/(?:v2\.0/)?([a-z-]+)(?:\.json)?(?:\?|$)", self.path)
+        path = self.path.split("?")[0]
+        match = re.search(r"/([a-z-]+)(?:/detail)?(?:\.json)?$", path)
         if match and match[1] in _LISTS:
             self._answer(200, {match[1].replace("-", "_"): []})
-        elif self.path.split("?")[0] in ("/", "/v2.0", "/v2.0/"):
+        elif path in ("/", "/v2.0", "/v2.0/"):
             self._answer(200, {"versions": [], "resources": []})
         else:
             self._answer(404, {"NeutronError": {"type": "NotFound", "message": self.path}})
