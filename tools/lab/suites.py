@@ -12,6 +12,7 @@
   sched   shares of three L2 guests that idle, reboot and are killed
   operate turnstile-smi: tables, JSON, metrics, settings
   libvirt a full host: libvirtd and mdevctl, domains with vGPUs, capacity, a reboot of the host
+  nova    Nova's libvirt driver on a full host with two GPUs, and the Placement it reports to
   chaos   four L2 guests that are killed, reset, unplugged …, and who survives beside them
   debug   boot, two guests and libvirt on a kernel that watches itself; soak; allocations fail one by one
   cloud   a small OpenStack: its servers on the vGPUs of a host with two GPUs
@@ -37,7 +38,7 @@ from errors import LabError
 
 ORDER = ("style", "unit", "rig", "thread", "module", "boot", "guest", "hostile")
 # Run when they are named.
-NAMES = (*ORDER, "sched", "operate", "libvirt", "chaos", "debug", "cloud")
+NAMES = (*ORDER, "sched", "operate", "libvirt", "nova", "chaos", "debug", "cloud")
 
 _TESTS = build.REPO / "tests"
 
@@ -98,6 +99,7 @@ class Runner:
             "sched": lambda: self._in_l1("sched", "6.12", _TESTS / "sched/sched_test.py"),
             "operate": lambda: self._in_l1("operate", "6.12", _TESTS / "operate/operate_test.py"),
             "libvirt": self._libvirt,
+            "nova": self._nova,
             "chaos": self._chaos,
             "debug": self._debug,
             "cloud": self._cloud,
@@ -369,12 +371,49 @@ class Runner:
 
     def _libvirt(self, kernel="6.12"):
         """All scripts of the suite in one L1 that reboots once: a boot is dear."""
-        begin = time.monotonic()
         lab = setup.ensure(self._cache, full=True, debug=kernel == debug_kernel.NAME)
         product = self._builder.parts(build.PARTS, [kernel])
         self._builder.parts(["guest"], ["newest"])
+        request = host.Request(
+            command="",
+            kernel=kernel,
+            timeout=(4 if "--full-counts" in self._options else 1)
+            * (3600 if kernel == "6.12" else 4 * 3600),
+            put={
+                **artifacts.newest_guest(lab, product),
+                **{f"/lab/tests/{p.name}": p for p in (_TESTS / "libvirt").iterdir()},
+                "/opt/turnstile/libvirt_xml": build.REPO / "libvirt_xml",
+                "/opt/turnstile/dist": build.REPO / "mdev_driver/dist",
+            },
+            devices=artifacts.device(),
+        )
         scripts = sorted((_TESTS / "libvirt").glob("*_test.py"))
-        commands = [
+        results = self._in_full_l1("libvirt", scripts, lab, product, request)
+        _print_figures(results)
+
+    def _nova(self):
+        """What Nova does on a host with two GPUs, before and after a reboot of it."""
+        lab = setup.ensure(self._cache, nova=True)
+        product = self._builder.parts(build.PARTS, ["6.12"])
+        request = host.Request(
+            command="",
+            nova=True,
+            timeout=3600,
+            put={
+                **{f"/lab/tests/{p.name}": p for p in (_TESTS / "nova").iterdir()},
+                "/lab/tests/virt.py": _TESTS / "libvirt/virt.py",
+            },
+            devices=artifacts.device() + artifacts.device(addr="0x11"),
+        )
+        scripts = [_TESTS / "nova/driver_test.py"]
+        results = self._in_full_l1("nova", scripts, lab, product, request)
+        _print_table(results)
+
+    def _in_full_l1(self, suite, scripts, lab, product, request):
+        """Runs the scripts of a suite in one full L1 that reboots once; returns their results."""
+        begin = time.monotonic()
+        kernel = request.kernel
+        request.command, *request.after_reboot = [
             "cd /lab/tests; "
             + "; ".join(
                 f"python3 {s.name} --kernel {kernel} --group host --boot {boot} {self._options}"
@@ -383,33 +422,21 @@ class Runner:
             + "; true"
             for boot in (1, 2)
         ]
-        request = host.Request(
-            command=commands[0],
-            after_reboot=commands[1:],
-            kernel=kernel,
-            full=True,
-            timeout=(4 if "--full-counts" in self._options else 1)
-            * (3600 if kernel == "6.12" else 4 * 3600),
-            put={
-                **artifacts.files(lab, product, kernel, installed=True),
-                **artifacts.newest_guest(lab, product),
-                **{f"/lab/tests/{p.name}": p for p in (_TESTS / "libvirt").iterdir()},
-                "/lab/tests/tap.py": _TESTS / "boot/tap.py",
-                "/lab/tests/vfio.py": _TESTS / "boot/vfio.py",
-                "/opt/turnstile/libvirt_xml": build.REPO / "libvirt_xml",
-                "/opt/turnstile/dist": build.REPO / "mdev_driver/dist",
-                "/opt/turnstile/docs": build.REPO / "docs",
-            },
-            plugin=product.plugin,
-            devices=artifacts.device(),
-        )
-        name = f"libvirt/{kernel}/host"
+        request.full = True
+        request.plugin = product.plugin
+        request.put |= {
+            **artifacts.files(lab, product, kernel, installed=True),
+            "/lab/tests/tap.py": _TESTS / "boot/tap.py",
+            "/lab/tests/vfio.py": _TESTS / "boot/vfio.py",
+            "/opt/turnstile/docs": build.REPO / "docs",
+        }
+        name = f"{suite}/{kernel}/host"
         first = len(self._results)
         outcome = host.run(lab, self._cache, request, stream=("err",))
         up = f"L1 up after {outcome.boot_s:.1f} s"
         self._add(Result(f"{name}/boots", "passed", time.monotonic() - begin, figure=up))
-        self._report_l1(name, outcome, ends=len(scripts) * len(commands))
-        _print_figures(self._results[first:])
+        self._report_l1(name, outcome, ends=len(scripts) * (1 + len(request.after_reboot)))
+        return self._results[first:]
 
     def _report_l1(self, name, outcome, ends=1):
         ended = 0
