@@ -213,9 +213,9 @@ In another terminal:
 
   PATH={directory}:$PATH
   openstack resource provider list
-  openstack server create --flavor vgpu-half --image {image} --nic none --wait first
-  openstack console log show first        # a minute later: "vecadd and sgemm verified"
-  openstack server delete --wait first
+  openstack server create --flavor vgpu-half --image {image} --nic none first
+  openstack server list                   # some minutes later: ACTIVE
+  openstack console log show first        # and then: "vecadd and sgemm verified"
 
 More in docs/openstack-cloud.md. Logs: {logs}. Ctrl-C ends it all.
 """
