@@ -28,6 +28,7 @@ static void ts104_bo_free(struct drm_gem_object *obj)
 	struct ts104_core *core = bo->core;
 
 	if (bo->placement == DRM_TS104_PLACEMENT_SYSMEM) {
+		ts104_dma_bo_remove(to_ts104(obj->dev), bo);
 		drm_gem_shmem_free(&bo->shmem);
 		return;
 	}
@@ -168,6 +169,7 @@ struct drm_gem_object *ts104_gem_create_object(struct drm_device *drm, size_t si
 	if (!bo)
 		return ERR_PTR(-ENOMEM);
 	bo->placement = DRM_TS104_PLACEMENT_SYSMEM;
+	INIT_LIST_HEAD(&bo->dma_link);
 	bo->shmem.pages_mark_dirty_on_put = true;
 	bo->shmem.base.funcs = &ts104_sysmem_funcs;
 	return &bo->shmem.base;
@@ -188,6 +190,7 @@ static struct ts104_bo *ts104_sysmem_create(struct ts104_device *ts, u64 size)
 		drm_gem_object_put(&shmem->base);
 		return ERR_CAST(sgt);
 	}
+	ts104_dma_bo_add(ts, to_ts104_bo(&shmem->base));
 	return to_ts104_bo(&shmem->base);
 }
 

@@ -6,7 +6,6 @@
  * does not come here any more.
  */
 #include <linux/delay.h>
-#include <linux/dma-mapping.h>
 #include <linux/io.h>
 #include <linux/ktime.h>
 
@@ -72,21 +71,15 @@ static void ts104_os_vram_zero(void *os, u64 offset, u64 length)
 static int ts104_os_dma_page_alloc(void *os, struct tsg_dma_page *page)
 {
 	struct ts104_core *core = os;
-	dma_addr_t dma;
 
-	page->cpu = dma_alloc_coherent(&core->ts->pdev->dev, TSG_PAGE_SIZE, &dma, GFP_KERNEL);
-	if (!page->cpu)
-		return -ENOMEM;
-	page->dma = dma;
-	page->cookie = NULL;
-	return 0;
+	return ts104_dma_page_alloc(core->ts, page);
 }
 
 static void ts104_os_dma_page_free(void *os, const struct tsg_dma_page *page)
 {
 	struct ts104_core *core = os;
 
-	dma_free_coherent(&core->ts->pdev->dev, TSG_PAGE_SIZE, page->cpu, page->dma);
+	ts104_dma_page_free(core->ts, page);
 }
 
 static u64 ts104_os_now_ns(void *os)

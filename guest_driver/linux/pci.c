@@ -45,6 +45,7 @@ static int ts104_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	ts->pdev = pdev;
 	init_rwsem(&ts->reset_sem);
 	init_waitqueue_head(&ts->event_wq);
+	ts104_dma_init(ts);
 	mutex_init(&ts->usage_lock);
 	INIT_LIST_HEAD(&ts->usage_channels);
 	INIT_DELAYED_WORK(&ts->reset_work, ts104_reset_work);
@@ -94,8 +95,8 @@ err_master:
 }
 
 /*
- * Also while files are open: they keep their objects, ioctls answer -ENODEV, and mappings of the
- * device turn into ordinary pages.
+ * Also while files are open: they keep their objects, ioctls answer -ENODEV, mappings of the device
+ * turn into ordinary pages, and the device reaches nothing of theirs any more.
  */
 static void ts104_remove(struct pci_dev *pdev)
 {
@@ -105,6 +106,7 @@ static void ts104_remove(struct pci_dev *pdev)
 	ts104_irq_fini(ts);
 	ts104_device_stop(ts, pci_device_is_present(pdev));
 	cancel_delayed_work_sync(&ts->reset_work);
+	ts104_dma_unmap_all(ts);
 }
 
 static void ts104_shutdown(struct pci_dev *pdev)

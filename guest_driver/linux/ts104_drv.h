@@ -14,6 +14,7 @@
  *   ts104_channel.lock       one channel's core object
  *   ts104_device.usage_lock  engine time of the clients
  *   the core's own           core/guest_abi.h, TSG_RANK_*
+ *   ts104_device.dma_lock    what of system memory is mapped for the device
  */
 #ifndef TS104_DRV_H
 #define TS104_DRV_H
@@ -96,6 +97,11 @@ struct ts104_device {
 
 	atomic_t runlist_channels[TSG_NUM_RUNLISTS];
 
+	/* dma.c */
+	struct mutex dma_lock;		/* the next two, and their members' mappings */
+	struct list_head dma_bos;	/* objects in system memory */
+	struct list_head dma_pages;	/* pages of the cores' own structures */
+
 	/* usage.c */
 	struct mutex usage_lock;	/* the next two, and engine_ns of all files */
 	struct list_head usage_channels;
@@ -122,6 +128,7 @@ struct ts104_bo {
 	u32 placement;
 	struct ts104_core *core;	/* VRAM: whose allocator `vram` comes from */
 	u64 vram;
+	struct list_head dma_link;	/* system memory: in ts104_device.dma_bos */
 	struct page *dummy;		/* VRAM: behind mappings when the memory is gone */
 };
 
@@ -188,6 +195,14 @@ void ts104_wake_waiters(struct ts104_device *ts);
 
 /* drm.c */
 extern const struct drm_driver ts104_drm_driver;
+
+/* dma.c */
+void ts104_dma_init(struct ts104_device *ts);
+int ts104_dma_page_alloc(struct ts104_device *ts, struct tsg_dma_page *out);
+void ts104_dma_page_free(struct ts104_device *ts, const struct tsg_dma_page *in);
+void ts104_dma_bo_add(struct ts104_device *ts, struct ts104_bo *bo);
+void ts104_dma_bo_remove(struct ts104_device *ts, struct ts104_bo *bo);
+void ts104_dma_unmap_all(struct ts104_device *ts);
 
 /* gem.c */
 struct ts104_bo *ts104_bo_create(struct ts104_device *ts, u64 size, u32 placement);

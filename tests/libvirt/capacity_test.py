@@ -19,7 +19,7 @@ sys.path[:0] = ["/opt/turnstile/lab", "/lab/tests"]
 
 import vgpu
 import virt
-from tap import count, expect, expect_equal, figure, main, run, test
+from tap import count, expect, expect_equal, figure, main, patience, run, test
 
 _UDEV = "systemd-udevd-kernel.socket systemd-udevd-control.socket systemd-udevd.service"
 _SIZES = {type_id: 16 // int(type_id.rsplit("_v")[-1]) for type_id in virt.TYPES}
@@ -242,9 +242,10 @@ def c04_mdev_type_link_is_there_in_50_ms():
     lost = virt.percentile(control, 99) - virt.percentile(control, 50)
     figure(f"computing for {virt.percentile(control, 50):.1f} ms: p99 {lost:.1f} ms more")
     p99 = virt.percentile(alone, 99) - 2 * lost
-    expect(p99 <= 50, f"p99 without what the machine took is {p99:.1f} ms, more than 50 ms")
+    most = 50 * patience()
+    expect(p99 <= most, f"p99 without what the machine took is {p99:.1f} ms, more than {most} ms")
     # libvirt waits so long.
-    expect(max(beside) < 1000, "longest is more than 1 s")
+    expect(max(beside) < 1000 * patience(), "longest is more than 1 s")
 
 
 @test("host")
