@@ -343,7 +343,7 @@ class Builder:
         host = product.host(series)
         if host.is_dir():
             return
-        partial = host.with_suffix(".partial")
+        partial = host.with_name(f"{series}.partial")
         cache_module.remove_tree(partial)
         shutil.copytree(self._top / "out/install/usr", partial / "usr")
         wants = partial / "etc/systemd/system/multi-user.target.wants"
