@@ -57,9 +57,14 @@ def count(usual, full):
     return full if arguments.full_counts else usual
 
 
+def on_debug_kernel():
+    """Whether L1's kernel is the one that watches itself, and so is slow and keeps memory back."""
+    return arguments is not None and arguments.kernel == "debug"
+
+
 def patience():
     """By what to multiply times that another kernel than the debug one keeps."""
-    return _DEBUG_PATIENCE if arguments and arguments.kernel == "debug" else 1
+    return _DEBUG_PATIENCE if on_debug_kernel() else 1
 
 
 def expect(condition, message):
