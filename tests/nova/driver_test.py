@@ -277,8 +277,6 @@ def placement_holds_what_sysfs_has():
     figure(f"reported in {seconds:.2f} s")
 
 
-
-
 @test("host")
 def placement_has_the_class_of_each_gpu():
     held = placement()
