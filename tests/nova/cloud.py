@@ -179,6 +179,17 @@ class Server:
             text = "".join(str(event["traceback"]) for event in events)
             raise Failure(f"{last['action']} went wrong: {text[-1500:]}")
 
+    def wait_error(self):
+        """Waits until Nova has given it up; returns why."""
+        deadline = time.monotonic() + SECONDS
+        while True:
+            record = self.show()
+            if record["status"] == "ERROR" and "fault" in record:
+                return record["fault"]["message"]
+            if record["status"] == "ACTIVE" or time.monotonic() > deadline:
+                raise Failure(f"{record['name']} is {record['status']}, not in error")
+            time.sleep(2)
+
     def uuids(self):
         """The mediated devices of its domain."""
         return re.findall("<address uuid='(.*?)'", run(f"virsh -q dumpxml {self.uuid}"))

@@ -172,6 +172,8 @@ def compute(ports, gpus):
             "instances_path": "/var/lib/nova/instances",
             "compute_driver": "libvirt.LibvirtDriver",
             "resume_guests_state_on_host_boot": "true",
+            # Two servers that start at once could be given the same vGPU (docs/openstack.md).
+            "max_concurrent_builds": 1,
             # The lab's guests know no power button.
             "shutdown_timeout": 0,
             "reserved_host_memory_mb": 0,

@@ -15,7 +15,7 @@
   nova    Nova's libvirt driver on a full host with two GPUs, and the Placement it reports to
   chaos   four L2 guests that are killed, reset, unplugged …, and who survives beside them
   debug   boot, two guests and libvirt on a kernel that watches itself; soak; allocations fail one by one
-  cloud   a small OpenStack: its servers on the vGPUs of a host with two GPUs
+  cloud   a small OpenStack: its servers on the vGPUs of a host with two GPUs, a reboot of the host
 """
 
 import ast
@@ -288,14 +288,19 @@ class Runner:
         first = len(self._results)
         lab = setup.ensure(self._cache, nova=True, cloud=True)
         product = self._builder.parts(build.PARTS, ["6.12"])
-        command = f"cd /lab/tests; python3 cloud_test.py --kernel 6.12 --group host {self._options}"
+        commands = [
+            f"cd /lab/tests; python3 cloud_test.py --kernel 6.12 --group host --boot {boot} "
+            f"{self._options}; true"
+            for boot in (1, 2)
+        ]
         log = "nova-compute.log"
         with (
             self._cache.run_directory() as directory,
             cloud.Cloud(lab, directory / "c") as services,
         ):
             image = cloud_lab.furnish(services, lab, product)
-            request = cloud_lab.request(lab, services, product, command)
+            request = cloud_lab.request(lab, services, product, commands[0])
+            request.after_reboot = commands[1:]
             request.timeout = 2 * 3600
             request.get = {f"/var/log/nova/{log}": self._cache.top / "logs" / log}
             request.put |= {
@@ -308,7 +313,7 @@ class Runner:
         up = f"L1 up after {outcome.boot_s:.1f} s"
         name = "cloud/6.12/host"
         self._add(Result(f"{name}/boots", "passed", time.monotonic() - begin, figure=up))
-        self._report_l1(name, outcome)
+        self._report_l1(name, outcome, ends=len(commands))
         _print_table(self._results[first:])
 
     def _debug(self):
