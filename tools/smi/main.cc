@@ -19,6 +19,7 @@
 #include "json.h"
 #include "metrics.h"
 #include "orphans.h"
+#include "output.h"
 #include "reader.h"
 #include "sched_log.h"
 #include "shares.h"
@@ -96,12 +97,6 @@ Host Read(const Files& files) {
   return host;
 }
 
-void Write(const std::string& text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout)) {
-    throw Failure{kFailed, "standard output cannot be written"};
-  }
-}
-
 // What one reading looks like. `number` counts them from 0.
 std::string Show(const CommandLine& command, const Host& host, uint64_t number) {
   const int indent = command.loop_seconds || command.usage ? -1 : 2;
@@ -138,7 +133,7 @@ void Watch(const CommandLine& command, const Files& files) {
     if (before) SetUsage(*before, now);
     before = now;
     if (!command.id.empty()) Select(now, command.id);
-    Write(Show(command, now, number));
+    Print(Show(command, now, number));
     if (!again || number + 1 == command.count) return;
     Sleep(interval);
   }
@@ -169,7 +164,7 @@ void Set(const CommandLine& command, const Files& files) {
     const std::string before = Current(files, target, setting.name);
     const std::string problem = Apply(files, target, setting);
     if (!problem.empty()) throw Failure{kFailed, problem};
-    Write(
+    Print(
         fmt::format("{}: {} -> {}\n", setting.name, before, Current(files, target, setting.name)));
   }
 }
@@ -184,14 +179,14 @@ Host ReadSelected(const CommandLine& command, const Files& files) {
 void ShowOrphans(const CommandLine& command, const Files& files) {
   const Host host = ReadSelected(command, files);
   const std::vector<Orphan> orphans = FindOrphans(files, host);
-  Write(command.json ? Dump(ToJson(orphans, host), 2) : ToText(orphans, host));
+  Print(command.json ? Dump(ToJson(orphans, host), 2) : ToText(orphans, host));
 }
 
 void ShowSchedLog(const CommandLine& command, const Files& files) {
   const Host host = ReadSelected(command, files);
   std::vector<SliceLog> logs;
   for (const Gpu& gpu : host.gpus) logs.push_back(ReadSliceLog(files, gpu));
-  Write(command.json ? Dump(ToJson(logs, host), 2) : ToText(logs, host));
+  Print(command.json ? Dump(ToJson(logs, host), 2) : ToText(logs, host));
 }
 
 // Works on a host without the driver as well: that is what it is for.
@@ -199,7 +194,7 @@ ExitCode ShowDoctor(const CommandLine& command, const Files& files) {
   utsname name = {};
   ::uname(&name);
   const std::vector<Finding> findings = Examine(files, name.release);
-  Write(command.json ? Dump(ToJson(findings), 2) : ToText(findings));
+  Print(command.json ? Dump(ToJson(findings), 2) : ToText(findings));
   const bool wrong = std::any_of(findings.begin(), findings.end(), [](const Finding& finding) {
     return finding.verdict == Verdict::kWrong;
   });
@@ -215,7 +210,7 @@ ExitCode Run(const CommandLine& command, const Files& files) {
   } else if (command.orphans->parsed()) {
     ShowOrphans(command, files);
   } else if (command.trace->parsed()) {
-    Write(Trace(files, ReadSelected(command, files), command.trace_options));
+    Print(Trace(files, ReadSelected(command, files), command.trace_options));
   } else if (command.top->parsed()) {
     Top(files, [&] { return ReadSelected(command, files); },
         {command.loop_seconds.value_or(kDefaultInterval), command.count});

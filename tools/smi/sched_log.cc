@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -36,12 +37,13 @@ std::string Whose(const Vgpu* vgpu, uint64_t function) {
   return vgpu ? vgpu->uuid : fmt::format("function {}, gone", function);
 }
 
-uint64_t LastEnd(const SliceLog& log, uint64_t runlist) {
-  uint64_t end = 0;
+// When the last turn of each runlist ended.
+std::array<uint64_t, kEngines.size()> LastEnds(const SliceLog& log) {
+  std::array<uint64_t, kEngines.size()> ends{};
   for (const Slice& slice : log.slices) {
-    if (slice.runlist == runlist) end = std::max(end, slice.end_ns);
+    ends[slice.runlist] = std::max(ends[slice.runlist], slice.end_ns);
   }
-  return end;
+  return ends;
 }
 
 std::string Why(const SliceLog& log) {
@@ -67,9 +69,10 @@ std::string ToText(const std::vector<SliceLog>& logs, const Host& host) {
     const Gpu* gpu = FindGpu(host, log.gpu);
     std::vector<std::vector<std::string>> rows = {
         {"began", "engine", "vGPU", "VM", "turn", "planned", "ran"}};
+    const auto ends = LastEnds(log);
     for (const Slice& slice : log.slices) {
       const Vgpu* vgpu = FindVgpu(gpu, slice.function);
-      const uint64_t ago = LastEnd(log, slice.runlist) - slice.start_ns;
+      const uint64_t ago = ends[slice.runlist] - slice.start_ns;
       rows.push_back({"-" + Milliseconds(ago), kEngines[slice.runlist], Whose(vgpu, slice.function),
                       vgpu ? UserName(*vgpu) : "-", Milliseconds(slice.end_ns - slice.start_ns),
                       Milliseconds(slice.target_ns), Milliseconds(slice.run_ns)});
@@ -89,9 +92,10 @@ Json ToJson(const std::vector<SliceLog>& logs, const Host& host) {
   Json json = NewDocument("sched_log");
   json["gpus"] = Json::array();
   for (const SliceLog& log : logs) {
+    const Gpu* gpu = FindGpu(host, log.gpu);
     Json slices = Json::array();
     for (const Slice& slice : log.slices) {
-      const Vgpu* vgpu = FindVgpu(FindGpu(host, log.gpu), slice.function);
+      const Vgpu* vgpu = FindVgpu(gpu, slice.function);
       slices.push_back({{"engine", kEngines[slice.runlist]},
                         {"function", slice.function},
                         {"mdev_uuid", vgpu ? Json(vgpu->uuid) : Json(nullptr)},

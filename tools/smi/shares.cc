@@ -124,4 +124,12 @@ std::optional<double> Utilisation(const Gpu& gpu, size_t engine) {
   return gpu.utilisation ? std::optional<double>((*gpu.utilisation)[engine]) : std::nullopt;
 }
 
+std::optional<double> Utilisation(const Vgpu& vgpu, size_t engine) {
+  return vgpu.usage ? std::optional<double>(vgpu.usage->engines[engine]) : std::nullopt;
+}
+
+std::optional<double> ShareMeasured(const Vgpu& vgpu) {
+  return vgpu.usage ? vgpu.usage->share : vgpu.share_measured;
+}
+
 }  // namespace turnstile_smi

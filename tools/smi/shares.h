@@ -20,7 +20,10 @@ void SetShares(Gpu& gpu);
 // each GPU's utilisation.
 void SetUsage(const Host& before, Host& now);
 
-// Of one of the GPU's engines; nullopt without two readings.
+// Of one of its engines; nullopt without two readings.
 std::optional<double> Utilisation(const Gpu& gpu, size_t engine);
+std::optional<double> Utilisation(const Vgpu& vgpu, size_t engine);
+// The vGPU's part between two readings; with one, that since all were made.
+std::optional<double> ShareMeasured(const Vgpu& vgpu);
 
 }  // namespace turnstile_smi

@@ -21,14 +21,6 @@ std::string Pad(const std::string& text, size_t width, bool right) {
   return right ? blanks + text : text + blanks;
 }
 
-std::optional<double> EngineOf(const Vgpu& vgpu, size_t engine) {
-  return vgpu.usage ? std::optional<double>(vgpu.usage->engines[engine]) : std::nullopt;
-}
-
-std::optional<double> MeasuredOf(const Vgpu& vgpu) {
-  return vgpu.usage ? vgpu.usage->share : vgpu.share_measured;
-}
-
 std::string GpuLine(const Gpu& gpu) {
   if (gpu.lost) return fmt::format("GPU {}  lost\n", gpu.address);
   return fmt::format("GPU {}  policy {}  VRAM {} of {} given out  {} vGPUs  utilisation {}\n",
@@ -54,7 +46,7 @@ void AppendUser(std::string& text, const Vgpu& vgpu) {
 void AppendEngine(std::string& text, const Vgpu& vgpu, size_t engine) {
   const Account& account = vgpu.accounts[engine];
   Line(text, 4, fmt::format("engine {}", kEngines[engine]), "");
-  Line(text, 6, "utilisation", Percent(EngineOf(vgpu, engine)));
+  Line(text, 6, "utilisation", Percent(Utilisation(vgpu, engine)));
   Line(text, 6, "ran", Milliseconds(account.run_ns));
   Line(text, 6, "waited", Milliseconds(account.wait_ns));
   Line(text, 6, "longest wait", Milliseconds(account.longest_wait_ns));
@@ -74,7 +66,7 @@ void AppendVgpu(std::string& text, const Vgpu& vgpu) {
   Line(text, 4, "cap", fmt::format("{} %", vgpu.cap_percent));
   Line(text, 4, "latency bound", vgpu.latency_us ? fmt::format("{} us", vgpu.latency_us) : "none");
   Line(text, 4, "share ordered", Percent(vgpu.share_ordered));
-  Line(text, 4, "share measured", Percent(MeasuredOf(vgpu)));
+  Line(text, 4, "share measured", Percent(ShareMeasured(vgpu)));
   for (size_t i = 0; i < kEngines.size(); ++i) AppendEngine(text, vgpu, i);
   Line(text, 4, "submissions", fmt::to_string(vgpu.submissions));
   Line(text, 4, "exits", fmt::to_string(vgpu.csr_exits_total));
@@ -152,8 +144,8 @@ std::string Table(const Host& host) {
         {"vGPU", "type", "VM", "VRAM", "ordered", "measured", "utilisation", "state"}};
     for (const Vgpu& vgpu : gpu.vgpus) {
       rows.push_back({vgpu.uuid, ShortType(vgpu.type), UserName(vgpu), MiB(vgpu.vram_bytes),
-                      Percent(vgpu.share_ordered), Percent(MeasuredOf(vgpu)),
-                      Percent(EngineOf(vgpu, kGr)), ToString(vgpu.state)});
+                      Percent(vgpu.share_ordered), Percent(ShareMeasured(vgpu)),
+                      Percent(Utilisation(vgpu, kGr)), ToString(vgpu.state)});
     }
     text += Align(rows, "lllrrrrl");
   }
@@ -217,7 +209,7 @@ std::string UsageLines(const Host& host) {
       text +=
           fmt::format("{:12}  {:36}  {}", gpu.address, vgpu.uuid, Pad(UserName(vgpu), 16, false));
       for (size_t i = 0; i < kEngines.size(); ++i) {
-        text += fmt::format("  {:>5}", number(EngineOf(vgpu, i)));
+        text += fmt::format("  {:>5}", number(Utilisation(vgpu, i)));
       }
       text += fmt::format("  {:>7}\n", vgpu.usage ? number(vgpu.usage->share) : kNone);
     }
@@ -237,7 +229,7 @@ std::string Sched(const Host& host) {
     for (const Vgpu& vgpu : gpu.vgpus) {
       rows.push_back({vgpu.uuid, UserName(vgpu), fmt::to_string(vgpu.weight),
                       fmt::to_string(vgpu.cap_percent), fmt::to_string(vgpu.latency_us),
-                      Percent(vgpu.share_ordered), Percent(MeasuredOf(vgpu))});
+                      Percent(vgpu.share_ordered), Percent(ShareMeasured(vgpu))});
     }
     text += Align(rows, "llrrrrr");
   }

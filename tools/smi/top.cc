@@ -46,10 +46,6 @@ std::string Percent(std::optional<double> part) {
   return part ? fmt::format("{:5.1f} %", *part * 100) : "      -";
 }
 
-std::optional<double> GrOf(const Vgpu& vgpu) {
-  return vgpu.usage ? std::optional<double>(vgpu.usage->engines[kGr]) : std::nullopt;
-}
-
 std::string NameOf(const Vgpu& vgpu) {
   const std::string name = UserName(vgpu);
   return name == "-" ? vgpu.uuid : name;
@@ -132,7 +128,8 @@ std::vector<size_t> Sorted(const Gpu& gpu, SortBy sort) {
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     const Vgpu& left = gpu.vgpus[a];
     const Vgpu& right = gpu.vgpus[b];
-    if (sort == SortBy::kUtilisation) return GrOf(left).value_or(-1) > GrOf(right).value_or(-1);
+    if (sort == SortBy::kUtilisation)
+      return Utilisation(left, kGr).value_or(-1) > Utilisation(right, kGr).value_or(-1);
     if (sort == SortBy::kVm) return NameOf(left) < NameOf(right);
     return false;
   });
@@ -143,11 +140,11 @@ std::string VgpuLine(const Vgpu& vgpu, size_t index, const Screen& screen) {
   const size_t bar = screen.columns > kFixedColumns + 10 ? screen.columns - kFixedColumns : 0;
   const std::string line = fmt::format(
       "{} {} {} {:>8} {:>8} {:>8}  {:7}", LetterOf(index), Fit(NameOf(vgpu), kNameColumns),
-      Fit(ShortType(vgpu.type), 9), Percent(GrOf(vgpu)),
-      Percent(vgpu.usage ? vgpu.usage->share : vgpu.share_measured), Percent(vgpu.share_ordered),
-      ToString(vgpu.state));
+      Fit(ShortType(vgpu.type), 9), Percent(Utilisation(vgpu, kGr)), Percent(ShareMeasured(vgpu)),
+      Percent(vgpu.share_ordered), ToString(vgpu.state));
   return Fit(line, std::min(screen.columns, kFixedColumns - 1)) +
-         (bar ? " " + Coloured(Bar(GrOf(vgpu), vgpu.share_ordered, bar), index, screen) : "");
+         (bar ? " " + Coloured(Bar(Utilisation(vgpu, kGr), vgpu.share_ordered, bar), index, screen)
+              : "");
 }
 
 }  // namespace

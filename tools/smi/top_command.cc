@@ -18,7 +18,7 @@
 #include <string>
 #include <thread>
 
-#include "failure.h"
+#include "output.h"
 #include "sched_log.h"
 #include "shares.h"
 #include "top.h"
@@ -39,12 +39,6 @@ constexpr char kRestOfScreen[] = "\033[J";
 constexpr Seconds kGather(0.15);
 
 volatile std::sig_atomic_t g_end = 0;
-
-void Print(const std::string& text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout)) {
-    throw Failure{kFailed, "standard output cannot be written"};
-  }
-}
 
 // The terminal without echo and line editing, showing its other screen, as long as this lives.
 class Terminal {

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "failure.h"
+#include "output.h"
 #include "timeline.h"
 #include "trace_json.h"
 #include "tracing.h"
@@ -70,12 +71,6 @@ void WaitFor(double seconds) {
   if (terminal) fmt::print(stderr, "\n");
 }
 
-void WriteAll(std::FILE* file, const std::string& text, const std::string& name) {
-  if (std::fwrite(text.data(), 1, text.size(), file) != text.size() || std::fflush(file)) {
-    throw Failure{kFailed, fmt::format("{} cannot be written: {}", name, std::strerror(errno))};
-  }
-}
-
 void WriteFile(const std::string& path, const std::string& text) {
   const std::string partial = path + ".partial";
   std::FILE* file = std::fopen(partial.c_str(), "w");
@@ -119,7 +114,7 @@ std::string Trace(const Files& files, const Host& host, const TraceOptions& opti
   }
   const std::string text = ChromeTrace(timeline);
   if (options.output == "-") {
-    WriteAll(stdout, text, "standard output");
+    Print(text);
     return "";
   }
   WriteFile(options.output, text);
