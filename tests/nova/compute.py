@@ -84,8 +84,8 @@ def vgpu(uuid):
 
 
 def vgpus():
-    """The UUIDs of all vGPUs."""
-    return sorted(entry.name for entry in _DEVICES.iterdir())
+    """The UUIDs of all vGPUs; none as well while the kernel has no `mdev`."""
+    return sorted(entry.name for entry in _DEVICES.glob("*"))
 
 
 # Nova.
@@ -107,8 +107,17 @@ token = admin
 
 def settings(name):
     """The nova.conf that the guide has in its fence ```ini NAME."""
-    match = re.search(rf"^```ini {name}\n(.*?)^```$", GUIDE.read_text(), re.S | re.M)
-    expect(match, f"{GUIDE.name} has no ```ini {name}")
+    return _fence("ini", name)
+
+
+def commands(name):
+    """The commands that the guide has in its fence ```sh NAME, one per line."""
+    return _fence("sh", name).splitlines()
+
+
+def _fence(language, name):
+    match = re.search(rf"^```{language} {name}\n(.*?)^```$", GUIDE.read_text(), re.S | re.M)
+    expect(match, f"{GUIDE.name} has no ```{language} {name}")
     return match[1]
 
 

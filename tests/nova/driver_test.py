@@ -21,6 +21,8 @@ from tap import expect, expect_equal, figure, main, run, test, wait_for
 
 _FIRST, _SECOND = "0000:00:10.0", "0000:00:11.0"
 _GPU, _OTHER = "pci_0000_00_10_0", "pci_0000_00_11_0"
+# As long as libvirtd may take to hear of a GPU or vGPU.
+_SETTLE_S = 60
 _V4, _V8, _V16 = (f"turnstile-ts104_v{n}" for n in (4, 8, 16))
 
 
@@ -495,7 +497,40 @@ def _suspend_and_resume(made, domain, instance, uuid):
     figure(f"suspend {suspended:.1f} s, resume {resumed:.1f} s")
 
 
-# A reboot of the host.
+# A new driver, and a reboot of the host.
+
+
+@test("host")
+def driver_is_replaced_and_the_same_vgpus_come_back_for_their_servers():
+    """What the guide's section "Upgrade" says, with the commands it has."""
+    held = placement()
+    with cleared():
+        made = driver(settings("mixed"))
+        held.update(made)
+        ((request, gpu),) = held.candidates(resources__VGPU=1)[:1]
+        server, allocations = held.claim(request)
+        (uuid,) = made._allocate_mdevs(allocations)
+        before, offered = compute.vgpu(uuid), made._get_gpu_inventories()
+        unload, load = compute.commands("driver")
+        run(unload)
+        # A vGPU that is defined is all that libvirt has now.
+        left = {gpu: _inventory(1)}
+        wait_for(
+            lambda: made._get_gpu_inventories() == left,
+            _SETTLE_S,
+            f"inventories are {made._get_gpu_inventories()}, not {left},",
+        )
+        begin = time.monotonic()
+        run(load)
+        wait_for(lambda: uuid in compute.vgpus(), _SETTLE_S, "the vGPU does not come back")
+        figure(f"the vGPU is back after {time.monotonic() - begin:.2f} s")
+        expect_equal(compute.vgpu(uuid), before)
+        wait_for(lambda: made._get_gpu_inventories() == offered, _SETTLE_S, "inventories differ")
+        made._start_inactive_mediated_devices()
+        held.update(made)
+        expect_equal(held.usage(gpu), {"VGPU": 1})
+        held.release(server)
+
 
 _KEPT = pathlib.Path("/var/lib/lab-nova")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""A small real OpenStack on this machine's loopback: what `./lab cloud` and the suite `cloud` use.
+"""A small real OpenStack on this machine's loopback: what `./lab cloud` and the suite `nova` use.
 
 Nova's API, conductor and scheduler, Placement, Glance, RabbitMQ and MariaDB, each Debian's, run
 natively, from a root of the cache; nova-compute runs in L1. There is no Keystone (`noauth2`), and

@@ -9,13 +9,13 @@
   boot    L1 on both kernels: driver, types, capacity, errors, a GPU program through VFIO
   guest   L2 guests with vGPUs, a bare GPU and a passed-through one
   hostile storms, fault injection, fuzz replays; in L1 every storm beside a vGPU that computes
+  nova-driver  Nova's libvirt driver on a full host with two GPUs, and the Placement it reports to
   sched   shares of three L2 guests that idle, reboot and are killed
   operate turnstile-smi: tables, JSON, metrics, settings
   libvirt a full host: libvirtd and mdevctl, domains with vGPUs, capacity, a reboot of the host
-  nova    Nova's libvirt driver on a full host with two GPUs, and the Placement it reports to
+  nova    nova-driver; a small OpenStack, its servers on the vGPUs of a host with two GPUs, a reboot
   chaos   four L2 guests that are killed, reset, unplugged …, and who survives beside them
   debug   boot, two guests and libvirt on a kernel that watches itself; soak; allocations fail one by one
-  cloud   a small OpenStack: its servers on the vGPUs of a host with two GPUs, a reboot of the host
 """
 
 import ast
@@ -36,9 +36,9 @@ import host
 import setup
 from errors import LabError
 
-ORDER = ("style", "unit", "rig", "thread", "module", "boot", "guest", "hostile")
+ORDER = ("style", "unit", "rig", "thread", "module", "boot", "guest", "hostile", "nova-driver")
 # Run when they are named.
-NAMES = (*ORDER, "sched", "operate", "libvirt", "nova", "chaos", "debug", "cloud")
+NAMES = (*ORDER, "sched", "operate", "libvirt", "nova", "chaos", "debug")
 
 _TESTS = build.REPO / "tests"
 
@@ -99,10 +99,10 @@ class Runner:
             "sched": lambda: self._in_l1("sched", "6.12", _TESTS / "sched/sched_test.py"),
             "operate": lambda: self._in_l1("operate", "6.12", _TESTS / "operate/operate_test.py"),
             "libvirt": self._libvirt,
-            "nova": self._nova,
+            "nova-driver": lambda: _print_table(self._nova_driver()),
+            "nova": lambda: _print_table(self._nova_driver() + self._nova_cloud()),
             "chaos": self._chaos,
             "debug": self._debug,
-            "cloud": self._cloud,
         }
         for name in NAMES:
             if name not in names:
@@ -282,7 +282,7 @@ class Runner:
             if options.json:
                 pathlib.Path(options.json).write_text(report[1] + "\n", encoding="utf-8")
 
-    def _cloud(self):
+    def _nova_cloud(self):
         """OpenStack's services run here, its compute host is an L1 with two GPUs."""
         begin = time.monotonic()
         first = len(self._results)
@@ -311,14 +311,15 @@ class Runner:
             }
             outcome = host.run(lab, self._cache, request, stream=("err",))
         up = f"L1 up after {outcome.boot_s:.1f} s"
-        name = "cloud/6.12/host"
+        name = "nova/6.12/cloud"
         self._add(Result(f"{name}/boots", "passed", time.monotonic() - begin, figure=up))
         self._report_l1(name, outcome, ends=len(commands))
-        _print_table(self._results[first:])
+        return self._results[first:]
 
     def _debug(self):
         """On the debug kernel, which is several times slower than another."""
         setup.ensure(self._cache, debug=True)
+        self._libvirt(debug_kernel.NAME)  # first: it is the longest
         hours = 4 if "--full-counts" in self._options else 1
         for suite, script, only in (
             ("boot", "boot/boot_test.py", ""),
@@ -331,7 +332,6 @@ class Runner:
             self._in_l1(
                 suite, debug_kernel.NAME, _TESTS / script, timeout=hours * 3600, options=options
             )
-        self._libvirt(debug_kernel.NAME)
 
     def _in_l1(self, suite, kernel, script, timeout=900, options="", env=""):
         """Runs the tests of `script` in L1, in one boot per group of the script's.
@@ -396,7 +396,7 @@ class Runner:
         results = self._in_full_l1("libvirt", scripts, lab, product, request)
         _print_figures(results)
 
-    def _nova(self):
+    def _nova_driver(self):
         """What Nova does on a host with two GPUs, before and after a reboot of it."""
         lab = setup.ensure(self._cache, nova=True)
         product = self._builder.parts(build.PARTS, ["6.12"])
@@ -411,8 +411,7 @@ class Runner:
             devices=artifacts.device() + artifacts.device(addr="0x11"),
         )
         scripts = [_TESTS / "nova/driver_test.py"]
-        results = self._in_full_l1("nova", scripts, lab, product, request)
-        _print_table(results)
+        return self._in_full_l1("nova", scripts, lab, product, request)
 
     def _in_full_l1(self, suite, scripts, lab, product, request):
         """Runs the scripts of a suite in one full L1 that reboots once; returns their results."""
@@ -444,8 +443,17 @@ class Runner:
         return self._results[first:]
 
     def _report_l1(self, name, outcome, ends=1):
+        text = outcome.out.decode(errors="replace")
+        rest = outcome.err.decode(errors="replace")
+        self._report_records(name, text, rest, ends, outcome.wall_s)
+        faults = "\n".join(outcome.kernel_faults)
+        clean = "failed" if faults else "passed"
+        self._add(Result(f"{name}/kernel log is clean", clean, outcome.wall_s, faults))
+
+    def _report_records(self, name, text, rest="", ends=1, seconds=0.0):
+        """Adds the results in the output `text` of test scripts, of which `ends` came to their end."""
         ended = 0
-        for line in outcome.out.decode(errors="replace").splitlines():
+        for line in text.splitlines():
             record = _parse_record(line)
             if record is None:
                 continue
@@ -457,11 +465,7 @@ class Runner:
             result.figure = record.get("figure", "")
             self._add(result)
         if ended < ends:
-            text = (outcome.out + outcome.err).decode(errors="replace")
-            self._add(Result(f"{name}/script", "failed", outcome.wall_s, text[-3000:]))
-        faults = "\n".join(outcome.kernel_faults)
-        clean = "failed" if faults else "passed"
-        self._add(Result(f"{name}/kernel log is clean", clean, outcome.wall_s, faults))
+            self._add(Result(f"{name}/script", "failed", seconds, (text + rest)[-3000:]))
 
 
 def _print_figures(results):
