@@ -126,7 +126,7 @@ def main():
         and arguments.kernel in kernels
         and re.search(arguments.only, function.__name__)
     ]
-    if arguments.kernel == "debug":
+    if arguments.kernel == "debug" and chosen:
         chosen.append(nothing_is_leaked)
     passed = [_run_test(function) for function in chosen]
     _record(end=True)

@@ -123,15 +123,21 @@ def xml_device_is_defined_started_set_to_autostart_and_taken_away():
         virsh(f"nodedev-undefine {name}")
 
 
+def _shown_attributes(name):
+    """{attribute: value} of a node device, as libvirt has it."""
+    top = ElementTree.fromstring(virsh(f"nodedev-dumpxml {name}"))
+    return {a.get("name"): a.get("value") for a in top.findall("capability/attr")}
+
+
 @test("host")
 def xml_attributes_are_set_at_start_shown_and_changed_while_it_runs():
     with virt.nothing_left(), Devices("device-attrs.xml") as devices:
         (name,) = devices.names
         wanted = {"weight": "200", "cap_percent": "80", "latency_us": "5000"}
         expect_equal({key: _attribute(SECOND, key) for key in wanted}, wanted)
-        top = ElementTree.fromstring(virsh(f"nodedev-dumpxml {name}"))
-        shown = {a.get("name"): a.get("value") for a in top.findall("capability/attr")}
-        expect_equal(shown, {f"turnstile/{key}": value for key, value in wanted.items()})
+        # libvirtd asks mdevctl for them in its own time.
+        shown = {f"turnstile/{key}": value for key, value in wanted.items()}
+        wait_for(lambda: _shown_attributes(name) == shown, 10, f"libvirt does not show {shown}")
         changed = pathlib.Path("/tmp/changed.xml")
         text = (_XML / "device-attrs.xml").read_text().replace('value="200"', 'value="300"')
         changed.write_text(text)
