@@ -107,7 +107,7 @@ std::string Show(const CommandLine& command, const Host& host, uint64_t number) 
     if (types) return Dump(TypesToJson(host, command.creatable), indent);
     return Dump(command.usage ? UsageToJson(host) : ToJson(host), indent);
   }
-  if (command.metrics->parsed()) return Metrics(host);
+  if (command.metrics->parsed()) return OpenMetrics(HostMetrics(host));
   if (command.usage) {
     return (number % kSamplesPerHeader ? "" : UsageHeader()) + UsageLines(host);
   }

@@ -39,7 +39,7 @@ TEST(EscapeLabel, QuotesAndBackslashesAndNewlines) {
 
 TEST(Metrics, ACounterHasItsTypeUnitHelpAndSample) {
   EXPECT_THAT(
-      Metrics(OneVgpu()),
+      OpenMetrics(HostMetrics(OneVgpu())),
       HasSubstr("# TYPE turnstile_vgpu_engine_run_seconds counter\n"
                 "# UNIT turnstile_vgpu_engine_run_seconds seconds\n"
                 "# HELP turnstile_vgpu_engine_run_seconds Time that the vGPU ran on the engine.\n"
@@ -49,17 +49,20 @@ TEST(Metrics, ACounterHasItsTypeUnitHelpAndSample) {
 }
 
 TEST(Metrics, PagesAreBytes) {
-  EXPECT_THAT(Metrics(OneVgpu()), HasSubstr("vm_name=\"alpha\"} 12288\n"));
+  EXPECT_THAT(OpenMetrics(HostMetrics(OneVgpu())), HasSubstr("vm_name=\"alpha\"} 12288\n"));
 }
 
-TEST(Metrics, EndsAsOpenMetricsDoes) { EXPECT_THAT(Metrics(OneVgpu()), EndsWith("# EOF\n")); }
+TEST(Metrics, EndsAsOpenMetricsDoes) {
+  EXPECT_THAT(OpenMetrics(HostMetrics(OneVgpu())), EndsWith("# EOF\n"));
+}
 
 TEST(Metrics, WhatIsNotKnownHasNoSample) {
   Host host = OneVgpu();
   host.gpus[0].vgpus[0].user.reset();
   host.gpus[0].vgpus[0].state = State::kUnknown;
-  EXPECT_THAT(Metrics(host), Not(HasSubstr("turnstile_vgpu_open{")));
-  EXPECT_THAT(Metrics(host), Not(HasSubstr("turnstile_vgpu_share_ordered_ratio{")));
+  EXPECT_THAT(OpenMetrics(HostMetrics(host)), Not(HasSubstr("turnstile_vgpu_open{")));
+  EXPECT_THAT(OpenMetrics(HostMetrics(host)),
+              Not(HasSubstr("turnstile_vgpu_share_ordered_ratio{")));
 }
 
 TEST(Printable, ControlCharactersDoNotReachTheTerminal) {
