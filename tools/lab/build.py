@@ -35,10 +35,10 @@ REPO = pathlib.Path(__file__).resolve().parents[2]
 
 # What a build is made of, and so is keyed by; the copy holds everything else as well.
 _COMPILED = re.compile(
-    r"^(common|mdev_driver|guest_driver|qemu_device|tools/kbuild|tools/smi|tests)/|^(tools/)?meson"
+    r"^(common|mdev_driver|guest_driver|qemu_device|libvirt_xml|tools/(exporter|kbuild|smi)|tests)/|^(tools/)?meson"
 )
 _NOT_COMPILED = re.compile(
-    r"^tests/(boot|chaos|debug|guest|libvirt|nova|operate|sched|fuzz/corpus)/|^tests/.*_test\.py$|"
+    r"^tests/(boot|chaos|debug|guest|libvirt|nova|operate|package|sched|fuzz/corpus)/|^tests/.*_test\.py$|"
     r"\.md$|\.ya?ml$"
 )
 
@@ -267,6 +267,8 @@ class Builder:
                 "-C",
                 inside,
                 "--no-rebuild",
+                "--tags",
+                "runtime,host",
                 "--destdir",
                 "/turnstile/out/install",
             ],

@@ -20,6 +20,8 @@ import debug_kernel
 import demo
 import full_image
 import fuzz
+import package
+import package_box
 import suites
 import cache as cache_module
 import host
@@ -178,8 +180,12 @@ def _bench(arguments):
     return bench.run(arguments.names, arguments.json)
 
 
+def _package(arguments):
+    return package.run(arguments.debian or list(package_box.RELEASES), arguments.out)
+
+
 # What `clean` keeps without --all.
-_ROOTS = ("root", "toolbox", "l1", "l2", "qemu", "fuzz", "kernel", "cloud")
+_ROOTS = ("root", "toolbox", "l1", "l2", "qemu", "fuzz", "kernel", "cloud", "package")
 
 
 def _clean(arguments):
@@ -329,6 +335,17 @@ def _parser():
     sub = command("bench", _bench, "measure; prints JSON")
     sub.add_argument("names", nargs="*", metavar="NAME", help=", ".join(bench.ORDER))
     sub.add_argument("--json", metavar="FILE", help="write the figures there as well")
+
+    sub = command("package", _package, "Debian packages; prints where they are, and what lintian says")
+    sub.add_argument(
+        "--debian",
+        action="append",
+        choices=list(package_box.RELEASES),
+        help="for this release; again for more (default: all)",
+    )
+    sub.add_argument(
+        "--out", default="build-packages", metavar="DIR", help="where to (default: %(default)s)"
+    )
 
     sub = command("clean", _clean, "remove builds from the cache, with --all everything in it")
     sub.add_argument("--all", action="store_true")

@@ -13,10 +13,12 @@ nothing and a broken-off one goes on where it stopped:
   l2-kernel the newest kernel that Debian has, for a guest of that L1; made with it
   cloud     root with OpenStack's control plane and its databases; made when it is first needed
   kernel-debug  a kernel that watches itself (debug_kernel.py); made when it is first needed
+  package-box-N, package-host-N  what packages for Debian N are built in and installed on
+                (package_box.py); made when they are first needed
 """
 
 import ast
-import dataclasses
+import functools
 import os
 import pathlib
 import re
@@ -27,8 +29,10 @@ import cloud_root
 import debug_kernel
 import full_image
 import nova_image
+import package_box
 import process
 from errors import LabError
+from roots import Lab
 from progress import Progress
 
 _MIRROR = os.environ.get("TURNSTILE_MIRROR") or "http://deb.debian.org"
@@ -56,53 +60,6 @@ _QEMU_CONFIGURE = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class Lab:
-    """The finished set-up."""
-
-    root: pathlib.Path
-    toolbox: pathlib.Path
-    l1_image: pathlib.Path
-    qemu: pathlib.Path
-    full_image: pathlib.Path  # exists after ensure(full=True)
-    guest_kernel: pathlib.Path  # as well
-    nova_image: pathlib.Path  # exists after ensure(nova=True)
-    debug_kernel: pathlib.Path  # exists after ensure(debug=True)
-    cloud: pathlib.Path  # exists after ensure(cloud=True)
-
-    def kernels(self):
-        """{"6.1": {"release", "version"}, …, "newest": …} as of when the tool box was made.
-
-        "debug" is among them when it exists.
-        """
-        kernels = cache_module.read_json(self.toolbox / "opt/kernels/kernels.json")
-        if self.debug_kernel.exists():
-            kernels[debug_kernel.NAME] = cache_module.read_json(self.debug_kernel / "kernel.json")
-        return kernels
-
-    def kernel_dir(self, series):
-        """The unpacked image package of a kernel; "newest" exists after ensure(full=True)."""
-        if series == debug_kernel.NAME:
-            return self.debug_kernel / "kernel"
-        if series == "newest":
-            return self.guest_kernel
-        return self.toolbox / "opt/kernels" / series
-
-    def headers(self, series):
-        """Where a build in the tool box finds what modules for this kernel are built against."""
-        if series == debug_kernel.NAME:
-            return debug_kernel.HEADERS
-        return f"/lib/modules/{self.kernels()[series]['release']}/build"
-
-    def vmlinuz(self, series):
-        """The bootable image of a kernel."""
-        return self.kernel_dir(series) / "boot" / f"vmlinuz-{self.kernels()[series]['release']}"
-
-    def modules_dir(self, series):
-        """/lib/modules/RELEASE of a kernel."""
-        return self.kernel_dir(series) / "usr/lib/modules" / self.kernels()[series]["release"]
-
-
 def _sources():
     mirror, security = f"{_MIRROR}/debian", f"{_MIRROR}/debian-security"
     lines = []
@@ -119,6 +76,15 @@ def _sources():
         f"deb {security} bookworm-security main",
     ]
     return lines
+
+
+def _release_sources(suite):
+    mirror, security = f"{_MIRROR}/debian", f"{_MIRROR}/debian-security"
+    return [
+        f"deb {mirror} {suite} main",
+        f"deb {mirror} {suite}-updates main",
+        f"deb {security} {suite}-security main",
+    ]
 
 
 _APT_CONF = """\
@@ -146,9 +112,10 @@ path-exclude=/usr/share/locale/*
 class _Steps:
     """Runs the steps; each `_make_*` fills a directory of the cache."""
 
-    def __init__(self, cache, full, debug, nova, cloud):
+    def __init__(self, cache, full, debug, nova, cloud, packages):
         self._cache = cache
         self._cloud = cloud
+        self._packages = packages
         self._full = full
         self._debug = debug
         self._nova = nova
@@ -177,6 +144,16 @@ class _Steps:
             source, "_make_cloud_root", [self._root_key, *cloud_root.key_parts()]
         )
         self._guest_key = self._recipe_key(source, "_make_guest_kernel", [self._toolbox_key])
+        release = [self._recipe_key(source, "_make_release", _release_sources("SUITE"))]
+        release += [repr(each) for each in package_box.RELEASES.values()]
+        self._box_key = self._recipe_key(
+            source, "_make_package_box", [*release, *package_box.BOX_PACKAGES]
+        )
+        self._host_key = self._recipe_key(
+            source,
+            "_make_package_host",
+            [*release, *package_box.HOST_PACKAGES, package_box.CLOUD_HEADERS],
+        )
 
     def lab(self):
         """Where the results are, whether or not they exist."""
@@ -190,6 +167,13 @@ class _Steps:
             debug_kernel=self._cache.path("kernel-debug", self._debug_key),
             guest_kernel=self._cache.path("l2-kernel", self._guest_key),
             cloud=self._cache.path("cloud", self._cloud_key),
+            package_boxes={
+                n: self._cache.path(f"package-box-{n}", self._box_key) for n in package_box.RELEASES
+            },
+            package_hosts={
+                n: self._cache.path(f"package-host-{n}", self._host_key)
+                for n in package_box.RELEASES
+            },
         )
 
     def complete(self):
@@ -200,6 +184,8 @@ class _Steps:
         wanted += [lab.debug_kernel] if self._debug else []
         wanted += [lab.cloud] if self._cloud else []
         wanted += [lab.nova_image] if self._nova else []
+        for number in self._packages:
+            wanted += [lab.package_boxes[number], lab.package_hosts[number]]
         return all(path.exists() for path in wanted)
 
     def run(self):
@@ -224,6 +210,14 @@ class _Steps:
         if self._debug:
             title = "debug kernel of the KVM host"
             steps.append(("kernel-debug", self._debug_key, self._make_debug_kernel, title, 1200))
+        for number in self._packages:
+            release = package_box.RELEASES[number]
+            make = functools.partial(self._make_package_box, release)
+            title = f"box for packages of Debian {number}"
+            steps.append((f"package-box-{number}", self._box_key, make, title, 120))
+            make = functools.partial(self._make_package_host, release)
+            title = f"KVM host with Debian {number}"
+            steps.append((f"package-host-{number}", self._host_key, make, title, 90))
         self._progress = Progress(sum(step[4] for step in steps))
         try:
             for name, key, build, title, weight in steps:
@@ -244,6 +238,39 @@ class _Steps:
         raise ValueError(f"no recipe {function}")
 
     # The steps.
+
+    def _make_package_box(self, release, path):
+        self._make_release(f"package-box-{release.number}", release, path, package_box.BOX_PACKAGES)
+
+    def _make_package_host(self, release, path):
+        packages = package_box.HOST_PACKAGES
+        log = f"package-host-{release.number}"
+        self._make_release(log, release, path, packages)
+        # Its kernel without an initramfs: the lab starts it with its own.
+        hook = "/usr/sbin/update-initramfs"
+        self._in_root(log, path, ["dpkg-divert", "--local", "--rename", "--add", hook])
+        (path / hook.lstrip("/")).symlink_to("/bin/true")
+        kernels = ["linux-image-amd64", "linux-headers-amd64", package_box.CLOUD_HEADERS]
+        self._apt(log, path, ["update"])
+        self._apt(log, path, ["install", "-y", *kernels])
+        self._apt(log, path, ["clean"])
+
+    def _make_release(self, log, release, path, packages):
+        """A root of a Debian release from its own archives only."""
+        root = path / "mmdebstrap"
+        argv = ["mmdebstrap", "--mode=root", "--variant=minbase", "--include=" + ",".join(packages)]
+        argv += [f"--aptopt={line}" for line in _APT_CONF.splitlines()]
+        argv += ["--dpkgopt=force-unsafe-io"]
+        argv += [release.suite, str(root), *_release_sources(release.suite)]
+        self._command(log, process.isolated(argv))
+        policy = root / "usr/sbin/policy-rc.d"
+        policy.write_text("#!/bin/sh\nexit 101\n", encoding="utf-8")
+        policy.chmod(0o755)
+        for entry in list(root.iterdir()):
+            entry.rename(path / entry.name)
+        root.rmdir()
+        path.chmod(0o755)
+        self._network(path)
 
     def _make_root(self, path):
         root = path / "mmdebstrap"
@@ -545,14 +572,14 @@ def _explain(tail, status, log):
     return f"set-up failed (status {status}); the end of {log}:\n{tail.rstrip()}{cause}"
 
 
-def ensure(cache, verbose=False, full=False, debug=False, nova=False, cloud=False):
+def ensure(cache, verbose=False, full=False, debug=False, nova=False, cloud=False, packages=()):
     """Returns the finished set-up, making what is missing.
 
     `verbose` also reports what is there; `full` asks for the image with libvirt as well, `debug`
     for the debug kernel, `nova` for the image with OpenStack's compute service, `cloud` for
-    OpenStack's control plane.
+    OpenStack's control plane, `packages` for the roots of these Debian releases ("12", "13").
     """
-    steps = _Steps(cache, full, debug, nova, cloud)
+    steps = _Steps(cache, full, debug, nova, cloud, packages)
     if not steps.complete() or verbose:
         process.check_namespaces()
         cache.check_space()

@@ -14,6 +14,7 @@
   operate turnstile-smi: tables, JSON, metrics, settings
   libvirt a full host: libvirtd and mdevctl, domains with vGPUs, capacity, a reboot of the host
   nova    nova-driver; a small OpenStack, its servers on the vGPUs of a host with two GPUs, a reboot
+  package Debian packages: lintian, Prometheus, install to purge on Debian 12 and 13, a host from them
   chaos   four L2 guests that are killed, reset, unplugged …, and who survives beside them
   debug   boot, two guests and libvirt on a kernel that watches itself; soak; allocations fail one by one
 """
@@ -33,12 +34,17 @@ import cloud
 import cloud_lab
 import debug_kernel
 import host
+import package
+import package_box
+import package_suite
+import results
 import setup
 from errors import LabError
+from results import Result
 
 ORDER = ("style", "unit", "rig", "thread", "module", "boot", "guest", "hostile", "nova-driver")
 # Run when they are named.
-NAMES = (*ORDER, "sched", "operate", "libvirt", "nova", "chaos", "debug")
+NAMES = (*ORDER, "sched", "operate", "libvirt", "nova", "package", "chaos", "debug")
 
 _TESTS = build.REPO / "tests"
 
@@ -54,17 +60,6 @@ class Chaos:
     minutes: float = 15
     seed: int | None = None
     json: str = ""
-
-
-@dataclasses.dataclass
-class Result:
-    """One test: "passed", "failed" or "skipped" (the machine lacks something), and why."""
-
-    name: str
-    outcome: str
-    seconds: float = 0.0
-    text: str = ""
-    figure: str = ""
 
 
 class Runner:
@@ -99,8 +94,9 @@ class Runner:
             "sched": lambda: self._in_l1("sched", "6.12", _TESTS / "sched/sched_test.py"),
             "operate": lambda: self._in_l1("operate", "6.12", _TESTS / "operate/operate_test.py"),
             "libvirt": self._libvirt,
-            "nova-driver": lambda: _print_table(self._nova_driver()),
-            "nova": lambda: _print_table(self._nova_driver() + self._nova_cloud()),
+            "nova-driver": lambda: results.print_table(self._nova_driver()),
+            "nova": lambda: results.print_table(self._nova_driver() + self._nova_cloud()),
+            "package": self._package,
             "chaos": self._chaos,
             "debug": self._debug,
         }
@@ -171,7 +167,7 @@ class Runner:
             log = self._builder.top / "out" / name / "meson-logs/testlog.json"
             records = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
         for record in records:
-            self._add(_meson_result(suite, record))
+            self._add(results.meson_result(suite, record))
 
     def _module(self):
         kernels = self._lab.kernels()
@@ -278,7 +274,7 @@ class Runner:
         )
         report = re.search(r"^lab-chaos: (.*)$", outcome.out.decode(), re.M) if outcome else None
         if report:
-            _print_chaos(json.loads(report[1]))
+            results.print_chaos(json.loads(report[1]))
             if options.json:
                 pathlib.Path(options.json).write_text(report[1] + "\n", encoding="utf-8")
 
@@ -315,6 +311,48 @@ class Runner:
         self._add(Result(f"{name}/boots", "passed", time.monotonic() - begin, figure=up))
         self._report_l1(name, outcome, ends=len(commands))
         return self._results[first:]
+
+    def _package(self):
+        """Builds packages of both releases first: the GPU is Debian 13's package for either's host."""
+        lab = setup.ensure(self._cache, packages=list(package_box.RELEASES))
+        made = {}
+        with self._cache.run_directory() as directory:
+            for number, release in package_box.RELEASES.items():
+                made[number] = self._packages(lab, release, directory / number)
+            plugin = package_suite.plugin(lab, made["13"][0], directory)
+            for number, (packages, later) in made.items():
+                self._package_host(lab, packages, later, plugin, directory / number)
+
+    def _packages(self, lab, release, directory):
+        """(Packages, Packages of a later version), built, checked and kept in `directory`."""
+        name = f"package/{release.number}"
+        begin = time.monotonic()
+        packages = package.make(self._cache, lab, release).copy(directory / "now")
+        names = ", ".join(packages.names())
+        seconds = time.monotonic() - begin
+        self._add(Result(f"{name}/builds", "passed", seconds, figure=names))
+        begin = time.monotonic()
+        complaints = "\n".join(package.lint(lab, packages))
+        outcome = "failed" if complaints else "passed"
+        seconds = time.monotonic() - begin
+        self._add(Result(f"{name}/lintian is silent", outcome, seconds, complaints))
+        self._report_records(f"{name}/box", package_suite.prometheus(lab, packages, directory))
+        later = package.make(self._cache, lab, release, bump="+1").copy(directory / "later")
+        return packages, later
+
+    def _package_host(self, lab, packages, later, plugin, directory):
+        name = f"package/{packages.release.number}"
+        host_root = package_suite.Host(self._cache, lab, directory, packages, later)
+        self._report_records(f"{name}/install", host_root.run("install"))
+        commands = [
+            f"cd /lab/tests; python3 host_test.py --kernel {packages.release.number} --group host "
+            f"--boot {boot} {self._options}; true"
+            for boot in (1, 2)
+        ]
+        outcome = host_root.boot(commands, plugin, stream=("err",))
+        self._report_l1(f"{name}/host", outcome, ends=len(commands))
+        for group in ("upgrade", "remove", "purge"):
+            self._report_records(f"{name}/{group}", host_root.run(group))
 
     def _debug(self):
         """On the debug kernel, which is several times slower than another."""
@@ -393,8 +431,7 @@ class Runner:
             devices=artifacts.device(),
         )
         scripts = sorted((_TESTS / "libvirt").glob("*_test.py"))
-        results = self._in_full_l1("libvirt", scripts, lab, product, request)
-        _print_figures(results)
+        results.print_figures(self._in_full_l1("libvirt", scripts, lab, product, request))
 
     def _nova_driver(self):
         """What Nova does on a host with two GPUs, before and after a reboot of it."""
@@ -454,7 +491,7 @@ class Runner:
         """Adds the results in the output `text` of test scripts, of which `ends` came to their end."""
         ended = 0
         for line in text.splitlines():
-            record = _parse_record(line)
+            record = results.parse_record(line)
             if record is None:
                 continue
             if record.get("end"):
@@ -468,43 +505,6 @@ class Runner:
             self._add(Result(f"{name}/script", "failed", seconds, (text + rest)[-3000:]))
 
 
-def _print_figures(results):
-    """The table of what was measured: id, figure, result."""
-    rows = [(r.name.split("/")[-1], r.figure, r.outcome) for r in results if r.figure]
-    width = max((len(row[0]) for row in rows), default=0)
-    print("-- figures")
-    for name, figure, outcome in rows:
-        print(f"{name:{width}}  {figure}  {outcome}", flush=True)
-
-
-def _print_table(results):
-    """One row per behaviour: result, seconds, name, what was measured."""
-    print("-- result, time, behaviour")
-    for result in results:
-        figure = f" [{result.figure}]" if result.figure else ""
-        name = result.name.split("/")[-1]
-        print(f"{result.outcome:7} {result.seconds:6.1f} s  {name}{figure}", flush=True)
-
-
-def _print_chaos(report):
-    """A table of the events by kind: how many, the longest that a survivor waited for a result."""
-    longest = {kind: [] for kind in report["kinds"]}
-    for event in report["events"]:
-        longest[event["kind"]].append(event["longest_s"])
-    errors = [
-        abs(share["error_percent"])
-        for event in report["events"]
-        for share in event["shares"]
-        if "error_percent" in share
-    ]
-    print(f"-- chaos, seed {report['seed']}\n{'event':14} count  longest wait for a result")
-    for kind in sorted(longest):
-        wait = f"{max(longest[kind]):.1f} s" if longest[kind] else "not reached"
-        print(f"{kind:14} {len(longest[kind]):5}  {wait}")
-    if errors:
-        print(f"{len(errors)} shares judged, largest error {max(errors):.1f} %", flush=True)
-
-
 # Properties of a TS104 and what must be in QEMU's message: the legal range, or the name.
 _BAD_DEVICES = [
     ("vram=100M", r"64M to 16384M"),
@@ -514,15 +514,6 @@ _BAD_DEVICES = [
     ("engine-mhz=0", r"engine-mhz.* 1 to 10000"),
     ("colour=green", r"colour"),
 ]
-
-
-def _meson_result(suite, record):
-    """A line of meson's testlog.json as a Result."""
-    outcomes = {"OK": "passed", "EXPECTEDFAIL": "passed", "SKIP": "skipped"}
-    outcome = outcomes.get(record["result"], "failed")
-    lines = (record.get("stdout", "") + record.get("stderr", "")).splitlines()
-    name = f"{suite}/{record['name'].split(' / ')[-1]}"
-    return Result(name, outcome, record["duration"], "\n".join(lines[-40:]))
 
 
 def _is_hostile(test):
@@ -559,12 +550,3 @@ def _groups(script):
     if not match:
         raise LabError(f"{script} declares no GROUPS")
     return [Group(**entry) for entry in ast.literal_eval(match[1])]
-
-
-def _parse_record(line):
-    if not line.startswith("lab-test: "):
-        return None
-    try:
-        return json.loads(line[len("lab-test: ") :])
-    except ValueError:
-        return None
