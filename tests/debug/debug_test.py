@@ -278,6 +278,9 @@ def pins_and_unmaps():
         area = vfio.memory(length)
 
         def pin():
+            # After ten failures within five seconds the driver asks VFIO once a second
+            # (guest_memory.c). Every other call fails here, so this is slow enough.
+            time.sleep(0.3)
             result = vfio.pin_bench(vgpu.gpu_address(), UUID, 0, length >> 12, 8)
             if result["error"]:
                 raise OSError(abs(result["error"]), "pin")
