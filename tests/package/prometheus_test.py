@@ -254,12 +254,16 @@ def every_panel_of_the_dashboard_has_data():
                 return [t for t, es in panels.items() for e in es if not query(e)]
 
             wait_for(lambda: not empty(), 60, f"panels without data: {empty()}")
-            (busy,) = [
-                float(r["value"][1])
-                for r in query(panels["Compute engine by vGPU"][0])
-                if r["metric"]["mdev_uuid"] == _UUID
-            ]
-            expect(0 < busy <= 1, f"rate of GR time is {busy}")
+
+            def busy():
+                (rate,) = [
+                    float(r["value"][1])
+                    for r in query(panels["Compute engine by vGPU"][0])
+                    if r["metric"]["mdev_uuid"] == _UUID
+                ]
+                return rate
+
+            wait_for(lambda: 0 < busy() <= 1, 60, f"rate of GR time is {busy()}")
 
 
 @test("box", _BOX)
