@@ -103,7 +103,7 @@ def exporter_runs_as_a_service_with_the_rights_it_needs():
 def demo_runs_with_two_guests_and_smi_agrees_with_it():
     run(f"mdevctl stop --uuid {_UUID}")
     with open("/tmp/smi.json", "wb") as stream:
-        smi = subprocess.Popen(["turnstile-smi", "--json", "-l", "0.2"], stdout=stream)
+        smi = subprocess.Popen(["turnstile-smi", "--json", "-l", "1"], stdout=stream)
         try:
             run(
                 "mkdir -p /lab/out && python3 /opt/turnstile/lab/demo.py --guests 2 "
