@@ -522,9 +522,13 @@ def driver_is_replaced_and_the_same_vgpus_come_back_for_their_servers():
         )
         begin = time.monotonic()
         run(load)
-        wait_for(lambda: uuid in compute.vgpus(), _SETTLE_S, "the vGPU does not come back")
+        # Its folder is there a moment before the link to its type.
+        wait_for(
+            lambda: uuid in compute.vgpus() and compute.vgpu(uuid) == before,
+            _SETTLE_S,
+            "the vGPU does not come back as it was",
+        )
         figure(f"the vGPU is back after {time.monotonic() - begin:.2f} s")
-        expect_equal(compute.vgpu(uuid), before)
         wait_for(lambda: made._get_gpu_inventories() == offered, _SETTLE_S, "inventories differ")
         made._start_inactive_mediated_devices()
         held.update(made)
