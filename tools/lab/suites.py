@@ -46,6 +46,9 @@ ORDER = ("style", "unit", "rig", "thread", "module", "boot", "guest", "hostile",
 # Run when they are named.
 NAMES = (*ORDER, "sched", "operate", "libvirt", "nova", "package", "chaos", "debug")
 
+# Suites that others run as a part of themselves: not twice when both are named.
+_PARTS = {"operate": ("package",), "nova": ("nova-driver",)}
+
 _TESTS = build.REPO / "tests"
 
 _ASAN = [*build.TEST_OPTIONS, "-Db_sanitize=address,undefined"]
@@ -100,8 +103,9 @@ class Runner:
             "chaos": self._chaos,
             "debug": self._debug,
         }
+        parts = {part for name in names for part in _PARTS.get(name, ())}
         for name in NAMES:
-            if name not in names or (name == "package" and "operate" in names):
+            if name not in names or name in parts:
                 continue
             print(f"== {name}", flush=True)
             try:
