@@ -73,6 +73,12 @@ uint32_t ts_gpu_slices(ts_gpu* gpu, uint32_t runlist, ts_slice* out, uint32_t co
   return gpu->impl->GetSlices(runlist, out, count < TS_SLICES_MAX ? count : TS_SLICES_MAX);
 }
 
+int ts_gpu_recover(ts_gpu* gpu) { return StatusToErrno(gpu->impl->Recover()); }
+void ts_gpu_dump_runlists(ts_gpu* gpu, ts_host_dump* to) {
+  turnstile::Dump dump(to);
+  gpu->impl->DumpRunlists(dump);
+}
+
 int ts_gpu_type_info(const ts_gpu* gpu, uint32_t index, ts_type_info* out) {
   if (index >= TS_TYPE_COUNT) return StatusToErrno(Status::kInvalidArgument);
   const turnstile::VgpuType& type = turnstile::kVgpuTypes[index];
@@ -123,6 +129,10 @@ void ts_vgpu_dma_unmap(ts_vgpu* vgpu, uint64_t iova, uint64_t length) {
 }
 
 void ts_vgpu_set_irq_mode(ts_vgpu* vgpu, ts_irq_mode mode) { vgpu->impl->SetIrqMode(mode); }
+void ts_vgpu_dump(ts_vgpu* vgpu, ts_vgpu_dump_kind kind, ts_host_dump* to) {
+  turnstile::Dump dump(to);
+  vgpu->impl->DumpTo(kind, dump);
+}
 void ts_vgpu_get_counters(ts_vgpu* vgpu, ts_counters* out) { vgpu->impl->Counters(out); }
 
 int ts_vgpu_set_sched_param(ts_vgpu* vgpu, ts_vgpu_sched_param param, uint32_t value) {

@@ -99,6 +99,21 @@ uint32_t ts_gpu_get_sched_param(struct ts_gpu* gpu, enum ts_sched_param param);
 /* The newest `count` (at most TS_SLICES_MAX) slices of runlist 0..2; returns how many. Process. */
 uint32_t ts_gpu_slices(struct ts_gpu* gpu, uint32_t runlist, struct ts_slice* out, uint32_t count);
 
+/* ---- when something is wrong --------------------------------------------------------------- */
+
+/*
+ * Starts the device over: after a reset from outside, or when it does not do what it should. All
+ * settings stay. Process. -EBUSY: there are vGPUs. -ENOENT: no TS104 answers. Then nothing has
+ * changed.
+ */
+int ts_gpu_recover(struct ts_gpu* gpu);
+
+/*
+ * What is on every runlist: the hardware's state and the guests' lists, as lines for
+ * ts_host_dump_line, at most 4097. Holds the GPU's lock meanwhile. Process.
+ */
+void ts_gpu_dump_runlists(struct ts_gpu* gpu, struct ts_host_dump* to);
+
 /* ---- types --------------------------------------------------------------------------------- */
 
 #define TS_TYPE_COUNT 5
@@ -247,6 +262,18 @@ struct ts_counters {
 
 /* Process. */
 void ts_vgpu_get_counters(struct ts_vgpu* vgpu, struct ts_counters* out);
+
+enum ts_vgpu_dump_kind {
+  TS_VGPU_DUMP_CHANNELS = 0,
+  TS_VGPU_DUMP_SHADOW = 1, /* what the device finds in the shadow page tables */
+  TS_VGPU_DUMP_PINS = 2,
+};
+
+/*
+ * What the driver holds for a vGPU, as lines for ts_host_dump_line, at most 4097. The guest's
+ * trapped accesses wait meanwhile. Process.
+ */
+void ts_vgpu_dump(struct ts_vgpu* vgpu, enum ts_vgpu_dump_kind kind, struct ts_host_dump* to);
 
 enum ts_vgpu_sched_param {
   TS_VGPU_SCHED_WEIGHT = 0,      /* 1..10000 */

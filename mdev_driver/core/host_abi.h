@@ -144,6 +144,17 @@ enum ts_log_kind {
 void ts_host_log(struct ts_host_gpu* gpu, struct ts_host_vgpu* vgpu, enum ts_log_level level,
                  enum ts_log_kind kind, const char* line);
 
+/* ---- dumps --------------------------------------------------------------------------------- */
+
+/* Who reads a dump, as the operating system's side knows it. */
+struct ts_host_dump;
+
+/*
+ * One line of a dump without a newline; locks of the core are held. false: the reader has no room
+ * left and wants no more of this dump. Process, never sleeps for long.
+ */
+bool ts_host_dump_line(struct ts_host_dump* to, const char* line);
+
 /* ---- trace --------------------------------------------------------------------------------- */
 
 /*

@@ -82,19 +82,24 @@ Status PhysicalGpu::Init(const ts_gpu_params& params) {
   TS_TRY(policy_, MakePolicy(params.policy != nullptr ? params.policy : PolicyName(0), *this));
   policy_name_.store(policy_->name(), std::memory_order_relaxed);
   notes_wanted_.store(policy_->wants_doorbells(), std::memory_order_relaxed);
+  TS_TRY(fault_buffer_,
+         DmaBuffer::Create(host_, kFaultEntries * NV_MMU_FAULT_PACKET_SIZE, nullptr));
   ResetFifo();
-  TS_TRY_STATUS(SetUpFaultBuffer());
+  SetUpFaultBuffer();
   EnableInterrupts();
   return Status::kOk;
 }
 
-Status PhysicalGpu::ReadIdentity(const ts_gpu_params& params) {
+Status PhysicalGpu::CheckId() const {
   const uint32_t letters = host_.Read32(reg::ts104::Id::Offset());
-  if (letters != kIdLetters) {
-    LogLine(host_.handle(), nullptr, TS_LOG_ERROR)
-        << "register ID is " << Hex{letters} << ", that of a TS104 is " << Hex{kIdLetters};
-    return Status::kNotFound;
-  }
+  if (letters == kIdLetters) return Status::kOk;
+  LogLine(host_.handle(), nullptr, TS_LOG_ERROR)
+      << "register ID is " << Hex{letters} << ", that of a TS104 is " << Hex{kIdLetters};
+  return Status::kNotFound;
+}
+
+Status PhysicalGpu::ReadIdentity(const ts_gpu_params& params) {
+  TS_TRY_STATUS(CheckId());
   info_.vram_bytes = host_.Read32(reg::ts104::VramSize::Offset()) * base::kMiB;
   info_.channels = host_.Read32(reg::ts104::NumChids::Offset());
   info_.sm_count = host_.Read32(reg::ts104::SmCount::Offset());
@@ -127,9 +132,7 @@ void PhysicalGpu::ResetFifo() {
   SetCtxswTimeout(SchedParams().ctxsw_timeout_ms);
 }
 
-Status PhysicalGpu::SetUpFaultBuffer() {
-  TS_TRY(fault_buffer_,
-         DmaBuffer::Create(host_, kFaultEntries * NV_MMU_FAULT_PACKET_SIZE, nullptr));
+void PhysicalGpu::SetUpFaultBuffer() {
   using Low = reg::mmu::FaultBufferLo;
   using Size = reg::mmu::FaultBufferSize;
   const uint64_t address = fault_buffer_.address().value();
@@ -141,6 +144,30 @@ Status PhysicalGpu::SetUpFaultBuffer() {
   host_.Write32(reg::mmu::FaultBufferHi::Offset(0), static_cast<uint32_t>(address >> 32));
   host_.Write32(Size::Offset(0), Size().Set<Size::Val>(kFaultEntries).Set<Size::Enable>(1).raw());
   fault_get_ = 0;
+}
+
+// Without vGPUs nothing is on the device that could be lost, and all that is known of it here are
+// its lists, its interrupts and the policy's turns.
+Status PhysicalGpu::Recover() {
+  base::MutexGuard guard(mutex_);
+  if (!partitions_.unused()) return Status::kBusy;
+  TS_TRY_STATUS(CheckId());
+  TS_TRY(auto policy, MakePolicy(policy_->name(), *this));
+  ArmTimer(base::Nanoseconds(0));
+  DisableInterrupts();
+  ResetFifo();
+  SetCtxswTimeout(sched_params_.ctxsw_timeout_ms);
+  for (HardwareRunlist& runlist : runlists_) {
+    runlist.base.reset();
+    runlist.next = runlist.in_flight = 0;
+    runlist.function = runlist.previous_function = 0;
+  }
+  for (uint8_t& runlists : armed_doorbells_) runlists = 0;
+  events_watched_ = true;
+  SetUpFaultBuffer();
+  EnableInterrupts();
+  policy_ = std::move(policy);
+  policy_->Start();
   return Status::kOk;
 }
 

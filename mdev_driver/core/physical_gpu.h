@@ -15,6 +15,7 @@
 #include "base/unique_ptr.h"
 #include "core/channel/runlist.h"
 #include "core/core_abi.h"
+#include "core/dump.h"
 #include "core/host.h"
 #include "core/irq/virtual_tree.h"
 #include "core/memory/shadow_page_table.h"
@@ -94,6 +95,11 @@ class PhysicalGpu final : public TlbInvalidator, private RunlistHost {
   base::Result<Partition> Reserve(uint32_t type, ts_host_vgpu* vgpu) TS_EXCLUDES(mutex_);
   void Unreserve(const Partition& partition) TS_EXCLUDES(mutex_);
 
+  // Starts the device over after a reset from outside, or when it does not do what it should.
+  // kBusy: there are vGPUs, which have lost or would lose what they had. kNotFound: no TS104
+  // answers. Then nothing has changed.
+  Status Recover() TS_EXCLUDES(mutex_);
+
   // ---- functions ----
   // From here on events and interrupts of the function reach `client`. `counter` is charged.
   Status Attach(const Partition& partition, FunctionClient& client, MemoryCounter& counter)
@@ -164,6 +170,8 @@ class PhysicalGpu final : public TlbInvalidator, private RunlistHost {
   // The newest min(count, 200) slices, oldest first; returns how many.
   uint32_t GetSlices(uint32_t runlist, ts_slice* out, uint32_t count) TS_EXCLUDES(mutex_);
 
+  void DumpRunlists(Dump& dump) TS_EXCLUDES(mutex_);
+
  private:
   struct FunctionState {
     Partition partition;
@@ -196,7 +204,8 @@ class PhysicalGpu final : public TlbInvalidator, private RunlistHost {
   Status Init(const ts_gpu_params& params);
   Status ReadIdentity(const ts_gpu_params& params);
   void ResetFifo();
-  Status SetUpFaultBuffer() TS_REQUIRES(mutex_);
+  void SetUpFaultBuffer() TS_REQUIRES(mutex_);
+  Status CheckId() const;
   void EnableInterrupts();
   void DisableInterrupts();
 
@@ -251,6 +260,7 @@ class PhysicalGpu final : public TlbInvalidator, private RunlistHost {
   void DrainFaults() TS_REQUIRES(mutex_);
   void ForwardFault(const std::array<uint32_t, kFaultPacketWords>& packet) TS_REQUIRES(mutex_);
   FunctionState* OwnerOfChannel(uint32_t chid) TS_REQUIRES(mutex_);
+  static void DumpList(const FunctionState& state, uint32_t function, uint32_t runlist, Dump& dump);
   // The vGPU whose function it is, null for none: whom a trace names.
   ts_host_vgpu* HostVgpu(uint32_t function) const TS_REQUIRES(mutex_) {
     const FunctionState* state = functions_[function].get();

@@ -45,6 +45,8 @@ class Vgpu final : public FunctionClient {
     return context_.gpu.GetAccount(context_.partition.function, runlist);
   }
   void Counters(ts_counters* out) TS_EXCLUDES(context_.mutex);
+  // `kind`: ts_vgpu_dump.
+  void DumpTo(uint32_t kind, Dump& dump) TS_EXCLUDES(context_.mutex);
   uint32_t function() const { return context_.partition.function.value(); }
 
   // FunctionClient

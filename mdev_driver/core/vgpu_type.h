@@ -55,6 +55,7 @@ class PartitionMap {
   }
   uint64_t free_vram_bytes() const { return units_.available() * (vram_bytes_ / kUnits); }
   uint32_t free_functions() const { return static_cast<uint32_t>(functions_.available()); }
+  bool unused() const { return units_.available() == kUnits; }
 
  private:
   static uint32_t UnitsOf(uint32_t type_index) { return kUnits / kVgpuTypes[type_index].divisor; }

@@ -11,6 +11,9 @@
 #include <linux/mm.h>
 #include <linux/version.h>
 #include <linux/vfio.h>
+#if IS_ENABLED(CONFIG_NET_DEVLINK)
+#include <net/devlink.h>
+#endif
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 17, 0)
 #include <linux/pfn_t.h>
 #endif
@@ -85,6 +88,30 @@ static inline vm_fault_t tsl_insert_pfn_pmd(struct vm_fault *vmf, unsigned long 
 	return vmf_insert_pfn_pmd(vmf, __pfn_to_pfn_t(pfn, PFN_DEV), write);
 #else
 	return vmf_insert_pfn_pmd(vmf, pfn, write);
+#endif
+}
+#endif
+
+#if IS_ENABLED(CONFIG_NET_DEVLINK)
+/* Since 6.2 devlink knows the driver's name by itself. */
+static inline int tsl_devlink_driver_name(struct devlink_info_req *req, const char *name)
+{
+#if TSL_KERNEL_BEFORE(6, 2)
+	return devlink_info_driver_name_put(req, name);
+#else
+	return 0;
+#endif
+}
+
+/* No time in which a second error would not be recovered from. */
+static inline struct devlink_health_reporter *
+tsl_health_reporter_create(struct devlink *devlink, const struct devlink_health_reporter_ops *ops,
+			   void *priv)
+{
+#if TSL_KERNEL_BEFORE(6, 18)
+	return devlink_health_reporter_create(devlink, ops, 0, priv);
+#else
+	return devlink_health_reporter_create(devlink, ops, priv);
 #endif
 }
 #endif

@@ -3,8 +3,12 @@
  * /sys/kernel/debug/turnstile/ADDRESS: for the lab and for debugging, no stable interface.
  *   pin_batch        pages per pin call, 1 to 512
  *   slices           the last 200 slices of every runlist, oldest first
+ *   runlists         what is on the runlists: the hardware's state, every guest's list
  *   UUID/counters    all figures of a vGPU, name=value
  *   UUID/sched       what the scheduler accounted for a vGPU, one line per runlist
+ *   UUID/channels    the guest's channels
+ *   UUID/shadow      what the device finds in the shadow page tables
+ *   UUID/pins        which guest pages are pinned
  *   UUID/pin_bench   write "GPA PAGES BATCH" while the vGPU is open; read the times of the last run
  */
 #include <linux/debugfs.h>
@@ -78,6 +82,54 @@ static int tsl_slices_show(struct seq_file *file, void *unused)
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(tsl_slices);
+
+static bool tsl_seq_line(struct ts_host_dump *to, const char *line)
+{
+	struct seq_file *file = to->reader;
+
+	seq_printf(file, "%s\n", line);
+	/* It comes again with twice the room. */
+	return !seq_has_overflowed(file);
+}
+
+static int tsl_runlists_show(struct seq_file *file, void *unused)
+{
+	struct ts_host_gpu *gpu = file->private;
+	struct ts_host_dump to = { .line = tsl_seq_line, .reader = file };
+
+	if (!gpu->core)
+		return -EIO;
+	ts_gpu_dump_runlists(gpu->core, &to);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(tsl_runlists);
+
+static int tsl_dump_vgpu(struct seq_file *file, enum ts_vgpu_dump_kind kind)
+{
+	struct ts_host_vgpu *vgpu = file->private;
+	struct ts_host_dump to = { .line = tsl_seq_line, .reader = file };
+
+	ts_vgpu_dump(vgpu->core, kind, &to);
+	return 0;
+}
+
+static int tsl_channels_show(struct seq_file *file, void *unused)
+{
+	return tsl_dump_vgpu(file, TS_VGPU_DUMP_CHANNELS);
+}
+DEFINE_SHOW_ATTRIBUTE(tsl_channels);
+
+static int tsl_shadow_show(struct seq_file *file, void *unused)
+{
+	return tsl_dump_vgpu(file, TS_VGPU_DUMP_SHADOW);
+}
+DEFINE_SHOW_ATTRIBUTE(tsl_shadow);
+
+static int tsl_pins_show(struct seq_file *file, void *unused)
+{
+	return tsl_dump_vgpu(file, TS_VGPU_DUMP_PINS);
+}
+DEFINE_SHOW_ATTRIBUTE(tsl_pins);
 
 static int tsl_pin_bench_show(struct seq_file *file, void *unused)
 {
@@ -153,6 +205,7 @@ void tsl_debugfs_add_gpu(struct ts_host_gpu *gpu)
 {
 	gpu->debugfs = debugfs_create_dir(pci_name(gpu->pdev), tsl_debugfs_root);
 	debugfs_create_file("slices", 0400, gpu->debugfs, gpu, &tsl_slices_fops);
+	debugfs_create_file("runlists", 0400, gpu->debugfs, gpu, &tsl_runlists_fops);
 	debugfs_create_file("pin_batch", 0600, gpu->debugfs, gpu, &tsl_pin_batch_fops);
 }
 
@@ -166,6 +219,9 @@ void tsl_debugfs_add_vgpu(struct ts_host_vgpu *vgpu)
 	vgpu->debugfs = debugfs_create_dir(dev_name(vgpu->vdev.dev), vgpu->gpu->debugfs);
 	debugfs_create_file("counters", 0400, vgpu->debugfs, vgpu, &tsl_counters_fops);
 	debugfs_create_file("sched", 0400, vgpu->debugfs, vgpu, &tsl_sched_fops);
+	debugfs_create_file("channels", 0400, vgpu->debugfs, vgpu, &tsl_channels_fops);
+	debugfs_create_file("shadow", 0400, vgpu->debugfs, vgpu, &tsl_shadow_fops);
+	debugfs_create_file("pins", 0400, vgpu->debugfs, vgpu, &tsl_pins_fops);
 	debugfs_create_file("pin_bench", 0600, vgpu->debugfs, vgpu, &tsl_pin_bench_fops);
 }
 

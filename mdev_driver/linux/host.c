@@ -133,6 +133,10 @@ void ts_host_log(struct ts_host_gpu *gpu, struct ts_host_vgpu *vgpu, enum ts_log
 	struct ratelimit_state *limits = vgpu ? vgpu->log_limits : gpu->log_limits;
 	struct device *dev = vgpu ? vgpu->vdev.dev : &gpu->pdev->dev;
 
+	if (kind == TS_LOG_HARDWARE)
+		tsl_health_event(gpu, TSL_HEALTH_HARDWARE, line);
+	else if (kind == TS_LOG_TIMEOUT)
+		tsl_health_event(gpu, TSL_HEALTH_TIMEOUT, line);
 	if (kind != TS_LOG_UNLIMITED && !___ratelimit(&limits[kind], TSL_NAME))
 		return;
 	switch (level) {
@@ -146,6 +150,11 @@ void ts_host_log(struct ts_host_gpu *gpu, struct ts_host_vgpu *vgpu, enum ts_log
 		dev_info(dev, "%s\n", line);
 		break;
 	}
+}
+
+bool ts_host_dump_line(struct ts_host_dump *to, const char *line)
+{
+	return to->line(to, line);
 }
 
 /* A line of each kind, then none for a while. */
@@ -188,6 +197,7 @@ void tsl_host_init_gpu(struct ts_host_gpu *gpu)
 	INIT_WORK(&gpu->work, tsl_gpu_work);
 	tsl_hrtimer_setup(&gpu->timer, tsl_gpu_timer);
 	tsl_init_log_limits(gpu->log_limits);
+	tsl_health_init(gpu);
 }
 
 void tsl_host_stop_gpu(struct ts_host_gpu *gpu)

@@ -109,6 +109,18 @@ err_master:
 	return ret;
 }
 
+int tsl_recover(struct ts_host_gpu *gpu)
+{
+	struct ts_gpu *core = READ_ONCE(gpu->core);
+	int ret = core ? ts_gpu_recover(core) : -EIO;
+
+	if (ret)
+		return ret == -ENOENT ? -EIO : ret;
+	WRITE_ONCE(gpu->lost, false);
+	dev_info(&gpu->pdev->dev, "started over\n");
+	return 0;
+}
+
 static void tsl_stop(struct ts_host_gpu *gpu)
 {
 	if (!gpu->core)
@@ -181,11 +193,14 @@ static int tsl_pci_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	ret = tsl_start(gpu);
 	if (ret)
 		goto err_queue;
+	ret = tsl_devlink_add(gpu);
+	if (ret)
+		goto err_stop;
 	tsl_debugfs_add_gpu(gpu);
 	/* Last: a uevent tells user space that vGPUs can be created from now on. */
 	ret = tsl_mdev_register(gpu);
 	if (ret)
-		goto err_stop;
+		goto err_debugfs;
 
 	ts_gpu_get_info(gpu->core, &info);
 	dev_info(&pdev->dev, "TS104: %llu MiB VRAM, %u channels, %u SMs at %u MHz, policy %s\n",
@@ -193,8 +208,10 @@ static int tsl_pci_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 		 ts_gpu_policy(gpu->core));
 	return 0;
 
-err_stop:
+err_debugfs:
 	tsl_debugfs_remove_gpu(gpu);
+	tsl_devlink_remove(gpu);
+err_stop:
 	tsl_stop(gpu);
 err_queue:
 	destroy_workqueue(gpu->queue);
@@ -235,6 +252,7 @@ static void tsl_pci_remove(struct pci_dev *pdev)
 		tsl_pci_lost(gpu);
 	tsl_mdev_unregister(gpu);
 	tsl_debugfs_remove_gpu(gpu);
+	tsl_devlink_remove(gpu);
 	tsl_stop(gpu);
 	destroy_workqueue(gpu->queue);
 	iounmap(gpu->bar1);
@@ -266,13 +284,20 @@ static int tsl_pm_prepare(struct device *dev)
 
 static int tsl_pm_suspend(struct device *dev)
 {
-	tsl_stop(dev_get_drvdata(dev));
+	struct ts_host_gpu *gpu = dev_get_drvdata(dev);
+
+	tsl_health_pause(gpu);
+	tsl_stop(gpu);
 	return 0;
 }
 
 static int tsl_pm_resume(struct device *dev)
 {
-	return tsl_start(dev_get_drvdata(dev));
+	struct ts_host_gpu *gpu = dev_get_drvdata(dev);
+
+	/* Either way: an error of this is an event as well. */
+	tsl_health_resume(gpu);
+	return tsl_start(gpu);
 }
 
 static const struct dev_pm_ops tsl_pm_ops = {
@@ -286,12 +311,26 @@ static const struct dev_pm_ops tsl_pm_ops = {
  */
 static void tsl_reset_prepare(struct pci_dev *pdev)
 {
-	dev_err(&pdev->dev, "reset from outside: all vGPUs are lost; bind the driver anew\n");
+	dev_err(&pdev->dev, "reset from outside: what vGPUs had on it is lost\n");
 	tsl_pci_lost(pci_get_drvdata(pdev));
+}
+
+static void tsl_reset_done(struct pci_dev *pdev)
+{
+	struct ts_host_gpu *gpu = pci_get_drvdata(pdev);
+	int ret = tsl_recover(gpu);
+
+	if (!ret)
+		return;
+	dev_err(&pdev->dev,
+		"not started over (%pe): remove its vGPUs, then bind its driver anew or have devlink recover it\n",
+		ERR_PTR(ret));
+	tsl_health_event(gpu, TSL_HEALTH_HARDWARE, "reset from outside while vGPUs exist");
 }
 
 static const struct pci_error_handlers tsl_error_handlers = {
 	.reset_prepare = tsl_reset_prepare,
+	.reset_done = tsl_reset_done,
 };
 
 static const struct pci_device_id tsl_pci_ids[] = {

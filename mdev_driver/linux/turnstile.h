@@ -10,7 +10,10 @@
  *   tsl_irqs.gate       who configures a vGPU's interrupts; held across ts_vgpu_set_irq_mode
  *   ts_host_vgpu.bench_lock  pin benchmark against dma_unmap and close; held across pins
  *   core locks
- *   tsl_irqs.lock, tsl_leaving.lock   spinlocks, taken last, never held across a call of the core
+ *   tsl_irqs.lock, tsl_leaving.lock, tsl_health.lock   spinlocks, taken last, never held across a
+ *                       call of the core
+ * devlink calls the core, and takes vgpus_lock, with its own locks held: nothing calls devlink with
+ * a lock of this driver held.
  * The core pins guest pages under its locks and pinning takes mmap_lock. So whatever runs under
  * mmap_lock (mmap, page faults) must not take a lock of the core, and the C code touches no user
  * memory while it holds one.
@@ -38,6 +41,27 @@
 /* Pages in one call of vfio_pin_pages() at most; VFIO_PIN_PAGES_MAX_ENTRIES with 4 KiB pages. */
 #define TSL_PIN_BATCH_MAX 512
 
+/* What devlink's health reporters are about; see devlink.c. */
+enum tsl_health_kind { TSL_HEALTH_HARDWARE, TSL_HEALTH_TIMEOUT };
+
+#define TSL_HEALTH_KINDS 2
+
+struct tsl_health_event {
+	u64 count;
+	bool fresh; /* not reported yet */
+	char line[192]; /* the last one's */
+};
+
+struct tsl_health {
+	struct ts_host_gpu *gpu;
+	struct devlink *devlink;
+	struct devlink_health_reporter *reporters[TSL_HEALTH_KINDS];
+	struct work_struct work;
+	spinlock_t lock; /* of the next two */
+	bool listening;
+	struct tsl_health_event events[TSL_HEALTH_KINDS];
+};
+
 struct tsl_type {
 	struct mdev_type mdev;
 	char pretty_name[32];
@@ -62,6 +86,7 @@ struct ts_host_gpu {
 	struct work_struct work;
 	struct hrtimer timer;
 	struct ratelimit_state log_limits[TS_LOG_KINDS];
+	struct tsl_health health;
 
 	struct mdev_parent parent;
 	struct tsl_type types[TS_TYPE_COUNT];
@@ -183,6 +208,13 @@ static inline bool tsl_region_of(const struct ts_host_vgpu *vgpu, u64 position, 
 	return position >> TSL_SLOT_SHIFT == vgpu->slot && *index < VFIO_PCI_NUM_REGIONS;
 }
 
+/* Who reads a dump of the core: debugfs or devlink. */
+struct ts_host_dump {
+	/* As ts_host_dump_line. */
+	bool (*line)(struct ts_host_dump *to, const char *line);
+	void *reader;
+};
+
 /* module.c */
 extern char *tsl_policy;
 extern unsigned int tsl_pin_batch;
@@ -190,6 +222,11 @@ void tsl_log_policies(struct device *dev, const char *wrong);
 
 /* pci.c */
 extern struct pci_driver tsl_pci_driver;
+/*
+ * Starts the device over, whatever it went through. -EBUSY: vGPUs exist. -EIO: no TS104 answers, or
+ * the machine sleeps. Process.
+ */
+int tsl_recover(struct ts_host_gpu *gpu);
 
 /* host.c */
 void tsl_host_init_gpu(struct ts_host_gpu *gpu);
@@ -236,6 +273,46 @@ extern const struct tsl_counter tsl_counters[];
 extern const unsigned int tsl_n_counters;
 extern const struct attribute_group *tsl_gpu_groups[];
 extern const struct attribute_group *tsl_vgpu_groups[];
+
+/* devlink.c */
+#if IS_ENABLED(CONFIG_NET_DEVLINK)
+/* Before anything that could be an event. Process. */
+void tsl_health_init(struct ts_host_gpu *gpu);
+/* One that happens while nobody listens is counted. Any. */
+void tsl_health_event(struct ts_host_gpu *gpu, enum tsl_health_kind kind, const char *line);
+/* While the machine sleeps nothing is reported, and no recovery meets a core that goes. Process. */
+void tsl_health_pause(struct ts_host_gpu *gpu);
+void tsl_health_resume(struct ts_host_gpu *gpu);
+/* Process. -ENOMEM. */
+int tsl_devlink_add(struct ts_host_gpu *gpu);
+void tsl_devlink_remove(struct ts_host_gpu *gpu);
+#else
+static inline void tsl_health_init(struct ts_host_gpu *gpu)
+{
+}
+
+static inline void tsl_health_event(struct ts_host_gpu *gpu, enum tsl_health_kind kind,
+				    const char *line)
+{
+}
+
+static inline void tsl_health_pause(struct ts_host_gpu *gpu)
+{
+}
+
+static inline void tsl_health_resume(struct ts_host_gpu *gpu)
+{
+}
+
+static inline int tsl_devlink_add(struct ts_host_gpu *gpu)
+{
+	return 0;
+}
+
+static inline void tsl_devlink_remove(struct ts_host_gpu *gpu)
+{
+}
+#endif
 
 /* debugfs.c */
 void tsl_debugfs_init(void);

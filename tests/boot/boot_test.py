@@ -13,6 +13,7 @@ import time
 
 sys.path[:0] = ["/opt/turnstile/lab", "/lab/tests"]
 
+import inspection  # noqa: F401  its tests
 import sched_controls  # noqa: F401  its tests
 import vfio
 import vfio_interface  # noqa: F401  its tests

@@ -270,6 +270,11 @@ void ts_host_arm_timer(ts_host_gpu* gpu, uint64_t delay_ns) {
   gpu->timer_due = delay_ns == 0 ? 0 : gpu->now_ns + delay_ns;
 }
 
+bool ts_host_dump_line(ts_host_dump* to, const char* line) {
+  if (to->lines.size() < to->room) to->lines.emplace_back(line);
+  return to->lines.size() < to->room;
+}
+
 void ts_host_trace_slice(ts_host_gpu* gpu, ts_host_vgpu*, uint32_t runlist, const ts_slice* slice) {
   if (gpu->on_slice) gpu->on_slice(runlist, *slice);
 }

@@ -37,6 +37,12 @@ struct FailingCall {
   bool Fails() { return ++calls == fail_at; }
 };
 
+// A reader of dumps with room for so many lines.
+struct ts_host_dump {
+  size_t room = SIZE_MAX;
+  std::vector<std::string> lines;
+};
+
 // One physical GPU. Registers and VRAM are arrays; tests/rig puts the model behind them.
 struct ts_host_gpu {
   explicit ts_host_gpu(uint64_t vram_bytes = 64u << 20);

@@ -19,7 +19,7 @@ import time
 sys.path[:0] = ["/opt/turnstile/lab", "/lab/tests"]
 
 import vgpu
-from tap import expect, figure, main, run, test, wait_for
+from tap import expect, expect_equal, figure, main, run, test, wait_for
 
 # A slow SM: kernels take long on the GPU and little of the machine, so that the model keeps up.
 GROUPS = [
@@ -185,6 +185,10 @@ def check(name):
         said = any(lines[kind] for kind in LINES[name].split("|"))
         expect(said, f"the log says nothing about {LINES[name]}: {lines}")
     expect(own == 0, f"{own} lines are about the neighbour")
+    if stays:
+        timeouts = vgpu.health("timeout")
+        expect(timeouts["error"] > 0, f"devlink counted none of them: {timeouts}")
+        expect_equal(timeouts["state"], "healthy")
 
 
 def add_storms():

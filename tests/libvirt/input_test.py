@@ -511,11 +511,13 @@ def input_domains_that_cannot_start():
 
 @contextlib.contextmanager
 def _gpu_lost():
-    """While the block runs the GPU is one that was reset behind the driver's back."""
+    """While the block runs the GPU is one that was reset, and a vGPU was on it."""
+    uuid = vgpu.create(TYPE)
     pathlib.Path(f"/sys/bus/pci/devices/{GPU}/reset").write_text("1")
     try:
         yield
     finally:
+        vgpu.remove(uuid)
         driver = pathlib.Path("/sys/bus/pci/drivers/turnstile")
         (driver / "unbind").write_text(GPU)
         (driver / "bind").write_text(GPU)
@@ -534,7 +536,8 @@ def input_gpu_that_was_reset_offers_nothing_and_says_why():
                 ]
             )  # fmt: skip
         log = "\n".join(_driver_lines(mark))
-        expect("reset from outside: all vGPUs are lost; bind the driver anew" in log, log[-500:])
+        expect("reset from outside: what vGPUs had on it is lost" in log, log[-500:])
+        expect("not started over (-EBUSY): remove its vGPUs" in log, log[-500:])
 
 
 if __name__ == "__main__":

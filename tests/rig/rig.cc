@@ -66,6 +66,11 @@ void ModelGpu::WriteBar3(uint64_t offset, uint32_t value) {
   ts104_bar3_write(model_, offset, 4, value);
 }
 
+void ModelGpu::ResetFromOutside() {
+  ts104_reset(model_);
+  ts104_bus_master(model_, true);
+}
+
 void ModelGpu::Sleep(uint64_t ns) {
   now_ns += ns;
   ts104_run_until(model_, now_ns);

@@ -44,6 +44,9 @@ class ModelGpu : public ts_host_gpu {
   // Time passes from event to event of the model and of the core's timer; interrupts are delivered
   // when they come, to `grain` nanoseconds. Not from inside the core.
   void AdvanceTo(uint64_t time, uint64_t grain = 1000);
+  // As the host's operating system does it behind the driver's back: nothing survives, the device
+  // is bus master again.
+  void ResetFromOutside();
   // Delivers interrupts to the core and runs its work, until nothing is left. Not from inside the
   // core.
   virtual void Pump();

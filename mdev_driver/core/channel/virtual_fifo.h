@@ -83,6 +83,7 @@ class VirtualFifo {
   // An engine (bit of PMC ENABLE) is reset by the guest: its own context on it gets ENG_RESET.
   void ResetEngine(uint32_t engine);
   uint64_t bound_channels() const;
+  void DumpChannels(Dump& dump);
 
  private:
   struct Pbdma {
@@ -135,6 +136,7 @@ class VirtualFifo {
   void Disable(const VirtualChannel& channel) TS_REQUIRES(context_.mutex);
   void EnableIfFree(VirtualChannel& channel) TS_REQUIRES(context_.mutex);
   void BindError(uint32_t code) TS_REQUIRES(context_.mutex);
+  void DumpChannel(const VirtualChannel& channel, Dump& dump) const TS_REQUIRES(context_.mutex);
 
   // ---- virtual_pbdma.cc ----
   void HandlePbdmaError(const PbdmaError& error) TS_REQUIRES(context_.mutex);

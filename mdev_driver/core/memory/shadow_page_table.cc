@@ -35,6 +35,9 @@ base::Result<base::UniquePtr<ShadowDirectory>> ShadowDirectory::Create(ShadowMem
   return directory;
 }
 
+unsigned ShadowDirectory::Shift() const { return kLevelShift[level_]; }
+uint32_t ShadowDirectory::Entries() const { return kLevelEntries[level_]; }
+
 ShadowDirectory::~ShadowDirectory() {
   memory_.counter_.Sub(sizeof(*this) + copy_.size() * sizeof(uint64_t));
   --memory_.tables_;
@@ -43,8 +46,8 @@ ShadowDirectory::~ShadowDirectory() {
 bool ShadowDirectory::Sync(uint64_t base, const SyncRange& range, uint64_t sync_epoch,
                            SyncBudget& budget, bool* changed) {
   if (epoch == sync_epoch) return true;
-  const unsigned shift = kLevelShift[level_];
-  const uint64_t end = base + (uint64_t{kLevelEntries[level_]} << shift) - 1;
+  const unsigned shift = Shift();
+  const uint64_t end = base + (uint64_t{Entries()} << shift) - 1;
   const uint64_t low = range.first > base ? range.first : base;
   const uint64_t high = range.last < end ? range.last : end;
   const auto first = static_cast<uint32_t>((low - base) >> shift);

@@ -13,6 +13,7 @@
 #include "base/intrusive_list.h"
 #include "base/unique_ptr.h"
 #include "base/vector.h"
+#include "core/dump.h"
 #include "core/host.h"
 #include "core/memory/guest_memory.h"
 #include "core/memory/pin_table.h"
@@ -45,6 +46,7 @@ struct SyncBudget {
   bool spent() const { return left <= 0; }
 };
 
+class MappingDump;
 class ShadowSpace;
 class ShadowRegion;
 class ShadowDirectory;
@@ -94,6 +96,8 @@ class ShadowMemory {
   uint32_t tables() const { return tables_; }
   // Whether a limit or want of memory left entries invalid since the last call.
   bool TakeLimitReached() { return std::exchange(limit_reached_, false); }
+  // All spaces, and what the device finds in them.
+  void DumpTo(Dump& dump) const;
 
  private:
   friend class ShadowSpace;
@@ -155,6 +159,7 @@ class ShadowRegion : public base::ListNode<> {
   // The shadow's PD0 entry for it.
   uint64_t ShadowLow() const;
   uint64_t ShadowHigh() const;
+  void DumpTo(uint64_t va, MappingDump& out) const;
 
   uint64_t epoch = 0;
   bool linked = false;
@@ -217,6 +222,7 @@ class ShadowDirectory : public base::ListNode<> {
   void DropStaleLinks();
   // Retires everything below it. The device cannot reach it any more.
   void RetireChildren();
+  void DumpTo(uint64_t va, MappingDump& out) const;
 
   uint64_t epoch = 0;
   bool linked = false;
@@ -233,6 +239,8 @@ class ShadowDirectory : public base::ListNode<> {
                  SyncBudget& budget, bool* changed);
   void Store(uint32_t index, uint64_t low, uint64_t high, bool* changed);
   void Forget(uint32_t index);
+  unsigned Shift() const;  // of what one entry covers
+  uint32_t Entries() const;
 
   ShadowMemory& memory_;
   const unsigned level_;

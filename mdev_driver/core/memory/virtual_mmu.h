@@ -60,6 +60,8 @@ class VirtualMmu {
   uint64_t pin_calls() const;
   uint64_t ptes_translated() const;
   uint64_t memory_bytes() const;
+  void DumpPins(Dump& dump) const;
+  void DumpShadow(Dump& dump) const;
 
  private:
   struct FaultBuffer {

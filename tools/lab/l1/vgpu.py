@@ -2,7 +2,9 @@
 """The host driver as L1's user sees it: types, capacity, creating and removing vGPUs, counters."""
 
 import errno
+import json
 import pathlib
+import subprocess
 import time
 import uuid as uuid_module
 
@@ -54,6 +56,18 @@ def counters(uuid):
     path = pathlib.Path("/sys/kernel/debug/turnstile") / gpu_address() / uuid / "counters"
     pairs = (line.split("=") for line in path.read_text().splitlines())
     return {name: int(value) for name, value in pairs}
+
+
+def devlink_name():
+    """The first GPU's name for devlink."""
+    return f"pci/{gpu_address()}"
+
+
+def health(reporter):
+    """What devlink counted for a health reporter of the GPU: its state, error and recover."""
+    command = ["devlink", "-j", "health", "show", devlink_name(), "reporter", reporter]
+    found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    return found["health"][devlink_name()][0]
 
 
 def sched(uuid):
