@@ -103,8 +103,8 @@ uint32_t ts_gpu_slices(struct ts_gpu* gpu, uint32_t runlist, struct ts_slice* ou
 
 /*
  * Starts the device over: after a reset from outside, or when it does not do what it should. All
- * settings stay. Process. -EBUSY: there are vGPUs. -ENOENT: no TS104 answers. Then nothing has
- * changed.
+ * settings stay. Process. -EBUSY: there are vGPUs. -ENOENT: no TS104 answers. -ETIMEDOUT: its MMU
+ * does not. Then nothing has changed.
  */
 int ts_gpu_recover(struct ts_gpu* gpu);
 

@@ -74,10 +74,8 @@ class MappingDump {
   // An entry for the page of 1 << shift bytes at `va`. Invalid ones end a run.
   void Add(uint64_t va, unsigned shift, uint64_t entry) {
     if (!Pte(entry).Test<Pte::Valid>()) return EndRun();
-    const uint64_t bytes = pages_ << shift;
-    const bool goes_on = pages_ != 0 && shift == shift_ && va == va_ + bytes &&
-                         FlagsOf(entry) == FlagsOf(entry_) &&
-                         AddressOf(entry) == AddressOf(entry_) + bytes;
+    const bool beside = pages_ != 0 && shift == shift_ && va == va_ + (pages_ << shift);
+    const bool goes_on = beside && (IsFault(entry) ? entry == entry_ : Continues(entry));
     if (!goes_on) {
       EndRun();
       va_ = va;
@@ -90,30 +88,40 @@ class MappingDump {
  private:
   using Pte = reg::mmu_fmt::Pte;
 
-  static bool IsVideo(const Pte& pte) { return pte.Get<Pte::Aperture>() == Pte::kApertureVideo; }
   static uint64_t AddressOf(uint64_t entry) {
     const Pte pte(entry);
-    return (IsVideo(pte) ? pte.Get<Pte::AddressVid>() : pte.Get<Pte::AddressSys>()) << kSmallShift;
+    const bool video = pte.Get<Pte::Aperture>() == Pte::kApertureVideo;
+    return (video ? pte.Get<Pte::AddressVid>() : pte.Get<Pte::AddressSys>()) << kSmallShift;
   }
   static uint64_t FlagsOf(uint64_t entry) {
     return Pte(PteFlags(entry)).Set<Pte::Aperture>(Pte(entry).Get<Pte::Aperture>()).raw();
   }
-  static const char* ApertureOf(uint64_t entry) {
-    const uint64_t aperture = Pte(entry).Get<Pte::Aperture>();
-    if (aperture == Pte::kApertureVideo) return "vid";
-    return aperture == Pte::kAperturePeer ? "peer" : "sys";
+  // Valid, and made so that an access faults: see pte.h.
+  static bool IsFault(uint64_t entry) {
+    const uint64_t kind = Pte(entry).Get<Pte::Kind>();
+    return Pte(entry).Get<Pte::Aperture>() == Pte::kAperturePeer || entry == kPteRegion ||
+           (kind != Pte::kKindPitch && kind != Pte::kKindGenericMemory);
+  }
+  bool Continues(uint64_t entry) const {
+    return FlagsOf(entry) == FlagsOf(entry_) &&
+           AddressOf(entry) == AddressOf(entry_) + (pages_ << shift_);
   }
 
   void EndRun() {
     if (pages_ == 0) return;
     const Pte pte(entry_);
-    DumpLine(dump_) << "root=" << Hex{root_} << " va=" << Hex{va_} << " pages=" << pages_
-                    << " page_bytes=" << (uint64_t{1} << shift_) << " to=" << ApertureOf(entry_)
-                    << ":" << Hex{AddressOf(entry_)} << " kind=" << Hex{pte.Get<Pte::Kind>()}
-                    << " read_only=" << pte.Get<Pte::ReadOnly>()
-                    << " privilege=" << pte.Get<Pte::Privilege>()
-                    << " volatile=" << pte.Get<Pte::Vol>()
-                    << " atomic_disable=" << pte.Get<Pte::AtomicDisable>();
+    DumpLine line(dump_);
+    line << "root=" << Hex{root_} << " va=" << Hex{va_} << " pages=" << pages_
+         << " page_bytes=" << (uint64_t{1} << shift_) << " to=";
+    if (IsFault(entry_)) {
+      line << "fault";
+    } else {
+      const bool video = pte.Get<Pte::Aperture>() == Pte::kApertureVideo;
+      line << (video ? "vid:" : "sys:") << Hex{AddressOf(entry_)};
+    }
+    line << " kind=" << Hex{pte.Get<Pte::Kind>()} << " read_only=" << pte.Get<Pte::ReadOnly>()
+         << " privilege=" << pte.Get<Pte::Privilege>() << " volatile=" << pte.Get<Pte::Vol>()
+         << " atomic_disable=" << pte.Get<Pte::AtomicDisable>();
     pages_ = 0;
   }
 
@@ -221,6 +229,16 @@ void Vgpu::DumpTo(uint32_t kind, Dump& dump) {
 // ---- runlists
 // ------------------------------------------------------------------------------------
 
+template <typename Visit>
+void PhysicalGpu::ForEachList(Visit&& visit) {
+  for (uint32_t function = 1; function < kNumFunctions; ++function) {
+    const FunctionState* state = functions_[function].get();
+    for (uint32_t r = 0; state != nullptr && r < kNumRunlists; ++r) {
+      if (!state->lists[r].empty()) visit(*state, function, r);
+    }
+  }
+}
+
 void PhysicalGpu::DumpRunlists(Dump& dump) {
   base::MutexGuard guard(mutex_);
   for (uint32_t r = 0; r < kNumRunlists; ++r) {
@@ -233,27 +251,40 @@ void PhysicalGpu::DumpRunlists(Dump& dump) {
     DumpLine(dump) << "engine=" << engine << " engine_status="
                    << Hex{host_.Read32(reg::pfifo::EngineStatus::Offset(engine))};
   }
-  for (uint32_t function = 1; function < kNumFunctions; ++function) {
-    const FunctionState* state = functions_[function].get();
-    for (uint32_t r = 0; state != nullptr && r < kNumRunlists; ++r) {
-      if (!state->lists[r].empty()) DumpList(*state, function, r, dump);
-    }
-  }
+  uint32_t lists = 0;
+  ForEachList([&](const FunctionState& state, uint32_t function, uint32_t r) {
+    ++lists;
+    DumpLine(dump) << "runlist=" << r << " function=" << function
+                   << " tsgs=" << uint64_t{state.lists[r].tsgs().size()}
+                   << " channels=" << uint64_t{state.lists[r].chids().size()}
+                   << " disabled=" << uint32_t{state.disabled[r]}
+                   << " pending=" << uint32_t{state.submit_pending[r]};
+  });
+  if (lists == 0) return;
+  // Every list has the same room: a guest with a long one does not push the others out.
+  const uint32_t room = (Dump::kMaxLines - kNumRunlists - kNumEngines) / lists - 2;
+  ForEachList([&](const FunctionState& state, uint32_t function, uint32_t r) {
+    DumpList(state, function, r, room, dump);
+  });
 }
 
+// At most `room` lines, and one if that is too few.
 void PhysicalGpu::DumpList(const FunctionState& state, uint32_t function, uint32_t runlist,
-                           Dump& dump) {
+                           uint32_t room, Dump& dump) {
   const SoftwareRunlist& list = state.lists[runlist];
   for (const SoftwareRunlist::Tsg& tsg : list.tsgs()) {
     if (dump.full()) return;
+    if (room < 1u + tsg.length) {
+      DumpLine(dump) << "runlist=" << runlist << " function=" << function << " truncated=1";
+      return;
+    }
+    room -= 1 + tsg.length;
     DumpLine(dump) << "runlist=" << runlist << " function=" << function
                    << " tsg=" << uint32_t{tsg.tsgid}
                    << " physical=" << (state.partition.first_chid + tsg.tsgid) << " timeslice_ns="
                    << (uint64_t{tsg.timeslice_timeout} << tsg.timeslice_scale) * 1024
-                   << " channels=" << uint32_t{tsg.length}
-                   << " disabled=" << uint32_t{state.disabled[runlist]}
-                   << " pending=" << uint32_t{state.submit_pending[runlist]};
-    for (uint32_t i = 0; i < tsg.length && !dump.full(); ++i) {
+                   << " channels=" << uint32_t{tsg.length};
+    for (uint32_t i = 0; i < tsg.length; ++i) {
       DumpLine(dump) << "runlist=" << runlist << " function=" << function
                      << " tsg=" << uint32_t{tsg.tsgid}
                      << " channel=" << uint32_t{list.chids()[tsg.first + i]};

@@ -124,10 +124,13 @@ PhysicalGpu::~PhysicalGpu() {
   ResetFifo();
 }
 
-// All of PFIFO to its reset values: no list, no channel, whoever had the device before.
+// PFIFO and the engines to their reset values: no list, no channel, nothing that runs, whoever had
+// the device before.
 void PhysicalGpu::ResetFifo() {
   using reg::pmc::Enable;
-  host_.Write32(Enable::Offset(), ~(1u << Enable::kBitPfifo));
+  uint32_t units = 1u << Enable::kBitPfifo;
+  for (const uint32_t engine : kEngineReset) units |= 1u << engine;
+  host_.Write32(Enable::Offset(), ~units);
   host_.Write32(Enable::Offset(), ~0u);
   SetCtxswTimeout(SchedParams().ctxsw_timeout_ms);
 }
@@ -152,6 +155,10 @@ Status PhysicalGpu::Recover() {
   base::MutexGuard guard(mutex_);
   if (!partitions_.unused()) return Status::kBusy;
   TS_TRY_STATUS(CheckId());
+  using reg::mmu::Invalidate;
+  if (!WaitFor(Invalidate::Offset(), Invalidate::Trigger::kMask, kInvalidateTimeoutUs)) {
+    return Status::kTimeout;
+  }
   TS_TRY(auto policy, MakePolicy(policy_->name(), *this));
   ArmTimer(base::Nanoseconds(0));
   DisableInterrupts();

@@ -97,7 +97,7 @@ class PhysicalGpu final : public TlbInvalidator, private RunlistHost {
 
   // Starts the device over after a reset from outside, or when it does not do what it should.
   // kBusy: there are vGPUs, which have lost or would lose what they had. kNotFound: no TS104
-  // answers. Then nothing has changed.
+  // answers. kTimeout: an invalidate does not end. Then nothing has changed.
   Status Recover() TS_EXCLUDES(mutex_);
 
   // ---- functions ----
@@ -260,7 +260,11 @@ class PhysicalGpu final : public TlbInvalidator, private RunlistHost {
   void DrainFaults() TS_REQUIRES(mutex_);
   void ForwardFault(const std::array<uint32_t, kFaultPacketWords>& packet) TS_REQUIRES(mutex_);
   FunctionState* OwnerOfChannel(uint32_t chid) TS_REQUIRES(mutex_);
-  static void DumpList(const FunctionState& state, uint32_t function, uint32_t runlist, Dump& dump);
+  // visit(state, function, runlist) for every list that is not empty.
+  template <typename Visit>
+  void ForEachList(Visit&& visit) TS_REQUIRES(mutex_);
+  static void DumpList(const FunctionState& state, uint32_t function, uint32_t runlist,
+                       uint32_t room, Dump& dump);
   // The vGPU whose function it is, null for none: whom a trace names.
   ts_host_vgpu* HostVgpu(uint32_t function) const TS_REQUIRES(mutex_) {
     const FunctionState* state = functions_[function].get();

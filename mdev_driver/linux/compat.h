@@ -103,13 +103,25 @@ static inline int tsl_devlink_driver_name(struct devlink_info_req *req, const ch
 #endif
 }
 
-/* No time in which a second error would not be recovered from. */
+/*
+ * Old kernels dump with a lock that destroying a reporter does not take: a driver that leaves would
+ * be dumped after it has gone.
+ */
+#define TSL_DEVLINK_DUMPS (!TSL_KERNEL_BEFORE(6, 7))
+
+/* The grace period is an operation's since 6.18: given in both places, it counts in one. */
+#if TSL_KERNEL_BEFORE(6, 18)
+#define TSL_HEALTH_GRACE(ms)
+#else
+#define TSL_HEALTH_GRACE(ms) .default_graceful_period = (ms),
+#endif
+
 static inline struct devlink_health_reporter *
 tsl_health_reporter_create(struct devlink *devlink, const struct devlink_health_reporter_ops *ops,
-			   void *priv)
+			   u64 grace_ms, void *priv)
 {
 #if TSL_KERNEL_BEFORE(6, 18)
-	return devlink_health_reporter_create(devlink, ops, 0, priv);
+	return devlink_health_reporter_create(devlink, ops, grace_ms, priv);
 #else
 	return devlink_health_reporter_create(devlink, ops, priv);
 #endif

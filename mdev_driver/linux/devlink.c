@@ -39,28 +39,56 @@ static const struct devlink_ops tsl_devlink_ops = {
 
 /* ---- dumps and states ---------------------------------------------------------------------- */
 
-static bool tsl_fmsg_line(struct ts_host_dump *to, const char *line)
+#if TSL_DEVLINK_DUMPS
+#define TSL_DUMP_BYTES (4097 * 192)
+
+/* Lines one after the other, each with its zero. */
+struct tsl_text {
+	char *bytes;
+	size_t used;
+};
+
+/* The core's locks are held: no memory is allocated here. */
+static bool tsl_text_line(struct ts_host_dump *to, const char *line)
 {
-	devlink_fmsg_string_put(to->reader, line);
+	struct tsl_text *text = to->reader;
+	size_t size = strlen(line) + 1;
+
+	if (size > TSL_DUMP_BYTES - text->used)
+		return false;
+	memcpy(text->bytes + text->used, line, size);
+	text->used += size;
 	return true;
 }
 
-/* What is on the device: the same for both. Message functions fail for want of memory alone. */
+/* What is on the device: the same for both. */
 static int tsl_health_dump(struct devlink_health_reporter *reporter, struct devlink_fmsg *fmsg,
 			   void *context, struct netlink_ext_ack *extack)
 {
 	struct tsl_health *health = devlink_health_reporter_priv(reporter);
 	struct ts_gpu *core = READ_ONCE(health->gpu->core);
-	struct ts_host_dump to = { .line = tsl_fmsg_line, .reader = fmsg };
+	struct tsl_text text = {};
+	struct ts_host_dump to = { .line = tsl_text_line, .reader = &text };
+	size_t at;
 
 	if (!core)
 		return -EIO;
+	text.bytes = kvmalloc(TSL_DUMP_BYTES, GFP_KERNEL);
+	if (!text.bytes)
+		return -ENOMEM;
+	ts_gpu_dump_runlists(core, &to);
 	devlink_fmsg_string_pair_put(fmsg, "policy", ts_gpu_policy(core));
 	devlink_fmsg_arr_pair_nest_start(fmsg, "runlists");
-	ts_gpu_dump_runlists(core, &to);
+	for (at = 0; at < text.used; at += strlen(text.bytes + at) + 1)
+		devlink_fmsg_string_put(fmsg, text.bytes + at);
 	devlink_fmsg_arr_pair_nest_end(fmsg);
+	kvfree(text.bytes);
 	return 0;
 }
+#define TSL_HEALTH_DUMP .dump = tsl_health_dump,
+#else
+#define TSL_HEALTH_DUMP
+#endif
 
 static void tsl_put_event(struct tsl_health *health, enum tsl_health_kind kind,
 			  struct devlink_fmsg *fmsg)
@@ -107,7 +135,7 @@ static int tsl_hardware_recover(struct devlink_health_reporter *reporter, void *
 
 	if (ret == -EBUSY)
 		NL_SET_ERR_MSG_MOD(extack, "vGPUs exist: remove them first");
-	else if (ret)
+	else if (ret == -EIO)
 		NL_SET_ERR_MSG_MOD(extack, "the device does not answer as a TS104 does");
 	return ret;
 }
@@ -118,22 +146,41 @@ static int tsl_timeout_recover(struct devlink_health_reporter *reporter, void *c
 	return 0;
 }
 
+/*
+ * A device that is sick again right after it was started over is not started over for ever: within
+ * the grace period it is left as it is, until somebody asks.
+ */
+#define TSL_HARDWARE_GRACE_MS 10000
+
 static const struct devlink_health_reporter_ops tsl_reporter_ops[TSL_HEALTH_KINDS] = {
 	[TSL_HEALTH_HARDWARE] = {
 		.name = "hardware",
-		.dump = tsl_health_dump,
+		TSL_HEALTH_GRACE(TSL_HARDWARE_GRACE_MS)
+		TSL_HEALTH_DUMP
 		.diagnose = tsl_hardware_diagnose,
 		.recover = tsl_hardware_recover,
 	},
 	[TSL_HEALTH_TIMEOUT] = {
 		.name = "timeout",
-		.dump = tsl_health_dump,
+		TSL_HEALTH_DUMP
 		.diagnose = tsl_timeout_diagnose,
 		.recover = tsl_timeout_recover,
 	},
 };
 
 /* ---- events -------------------------------------------------------------------------------- */
+
+/* A report is a message to every listener, and a guest can cause one: so many seconds are between. */
+#define TSL_HEALTH_INTERVAL DEFAULT_RATELIMIT_INTERVAL
+
+/* With health->lock held. */
+static void tsl_health_queue(struct tsl_health *health)
+{
+	unsigned long now = jiffies;
+
+	queue_delayed_work(health->gpu->queue, &health->work,
+			   time_before(now, health->next) ? health->next - now : 0);
+}
 
 void tsl_health_event(struct ts_host_gpu *gpu, enum tsl_health_kind kind, const char *line)
 {
@@ -146,16 +193,19 @@ void tsl_health_event(struct ts_host_gpu *gpu, enum tsl_health_kind kind, const 
 	event->fresh = true;
 	strscpy(event->line, line, sizeof(event->line));
 	if (health->listening)
-		queue_work(gpu->queue, &health->work);
+		tsl_health_queue(health);
 	spin_unlock_irqrestore(&health->lock, flags);
 }
 
 static void tsl_health_work(struct work_struct *work)
 {
-	struct tsl_health *health = container_of(work, struct tsl_health, work);
+	struct tsl_health *health = container_of(work, struct tsl_health, work.work);
 	struct tsl_health_event event;
 	int kind;
 
+	spin_lock_irq(&health->lock);
+	health->next = jiffies + TSL_HEALTH_INTERVAL;
+	spin_unlock_irq(&health->lock);
 	for (kind = 0; kind < TSL_HEALTH_KINDS; kind++) {
 		spin_lock_irq(&health->lock);
 		event = health->events[kind];
@@ -173,16 +223,39 @@ void tsl_health_init(struct ts_host_gpu *gpu)
 {
 	gpu->health.gpu = gpu;
 	spin_lock_init(&gpu->health.lock);
-	INIT_WORK(&gpu->health.work, tsl_health_work);
+	INIT_DELAYED_WORK(&gpu->health.work, tsl_health_work);
+	gpu->health.next = jiffies;
 }
 
 static void tsl_health_listen(struct tsl_health *health, bool on)
 {
+	int kind;
+
 	spin_lock_irq(&health->lock);
 	health->listening = on;
+	/* What happened while nobody listened. */
+	for (kind = 0; on && kind < TSL_HEALTH_KINDS; kind++) {
+		if (health->events[kind].fresh)
+			tsl_health_queue(health);
+	}
 	spin_unlock_irq(&health->lock);
 	if (!on)
-		cancel_work_sync(&health->work);
+		cancel_delayed_work_sync(&health->work);
+}
+
+void tsl_health_is_good(struct ts_host_gpu *gpu)
+{
+	struct tsl_health *health = &gpu->health;
+	bool listening;
+
+	spin_lock_irq(&health->lock);
+	health->events[TSL_HEALTH_HARDWARE].fresh = false;
+	listening = health->listening;
+	spin_unlock_irq(&health->lock);
+	/* The caller holds the device's lock, so the reporter stays. */
+	if (listening)
+		devlink_health_reporter_state_update(health->reporters[TSL_HEALTH_HARDWARE],
+						     DEVLINK_HEALTH_REPORTER_STATE_HEALTHY);
 }
 
 static void tsl_destroy_reporters(struct tsl_health *health)
@@ -208,7 +281,10 @@ int tsl_devlink_add(struct ts_host_gpu *gpu)
 	*(struct ts_host_gpu **)devlink_priv(devlink) = gpu;
 	for (kind = 0; kind < TSL_HEALTH_KINDS; kind++) {
 		struct devlink_health_reporter *reporter =
-			tsl_health_reporter_create(devlink, &tsl_reporter_ops[kind], health);
+			tsl_health_reporter_create(devlink, &tsl_reporter_ops[kind],
+						   kind == TSL_HEALTH_HARDWARE ?
+							   TSL_HARDWARE_GRACE_MS : 0,
+						   health);
 
 		if (IS_ERR(reporter)) {
 			ret = PTR_ERR(reporter);

@@ -112,13 +112,19 @@ err_master:
 int tsl_recover(struct ts_host_gpu *gpu)
 {
 	struct ts_gpu *core = READ_ONCE(gpu->core);
-	int ret = core ? ts_gpu_recover(core) : -EIO;
+	int ret;
 
-	if (ret)
-		return ret == -ENOENT ? -EIO : ret;
-	WRITE_ONCE(gpu->lost, false);
-	dev_info(&gpu->pdev->dev, "started over\n");
-	return 0;
+	mutex_lock(&gpu->vgpus_lock);
+	if (gpu->resetting)
+		ret = -EBUSY;
+	else
+		ret = core ? ts_gpu_recover(core) : -EIO;
+	if (!ret)
+		WRITE_ONCE(gpu->lost, false);
+	mutex_unlock(&gpu->vgpus_lock);
+	if (!ret)
+		dev_info(&gpu->pdev->dev, "started over\n");
+	return ret == -ENOENT || ret == -ETIMEDOUT ? -EIO : ret;
 }
 
 static void tsl_stop(struct ts_host_gpu *gpu)
@@ -294,10 +300,14 @@ static int tsl_pm_suspend(struct device *dev)
 static int tsl_pm_resume(struct device *dev)
 {
 	struct ts_host_gpu *gpu = dev_get_drvdata(dev);
+	int ret = tsl_start(gpu);
 
-	/* Either way: an error of this is an event as well. */
+	if (!ret)
+		WRITE_ONCE(gpu->lost, false);
 	tsl_health_resume(gpu);
-	return tsl_start(gpu);
+	if (!ret)
+		tsl_health_is_good(gpu);
+	return ret;
 }
 
 static const struct dev_pm_ops tsl_pm_ops = {
@@ -311,21 +321,32 @@ static const struct dev_pm_ops tsl_pm_ops = {
  */
 static void tsl_reset_prepare(struct pci_dev *pdev)
 {
+	struct ts_host_gpu *gpu = pci_get_drvdata(pdev);
+
 	dev_err(&pdev->dev, "reset from outside: what vGPUs had on it is lost\n");
-	tsl_pci_lost(pci_get_drvdata(pdev));
+	mutex_lock(&gpu->vgpus_lock);
+	gpu->resetting = true;
+	mutex_unlock(&gpu->vgpus_lock);
+	tsl_pci_lost(gpu);
 }
 
 static void tsl_reset_done(struct pci_dev *pdev)
 {
 	struct ts_host_gpu *gpu = pci_get_drvdata(pdev);
-	int ret = tsl_recover(gpu);
+	int ret;
 
-	if (!ret)
+	mutex_lock(&gpu->vgpus_lock);
+	gpu->resetting = false;
+	mutex_unlock(&gpu->vgpus_lock);
+	ret = tsl_recover(gpu);
+	if (!ret) {
+		tsl_health_is_good(gpu);
 		return;
+	}
 	dev_err(&pdev->dev,
 		"not started over (%pe): remove its vGPUs, then bind its driver anew or have devlink recover it\n",
 		ERR_PTR(ret));
-	tsl_health_event(gpu, TSL_HEALTH_HARDWARE, "reset from outside while vGPUs exist");
+	tsl_health_event(gpu, TSL_HEALTH_HARDWARE, "reset from outside and not started over");
 }
 
 static const struct pci_error_handlers tsl_error_handlers = {

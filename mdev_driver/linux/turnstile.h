@@ -56,9 +56,10 @@ struct tsl_health {
 	struct ts_host_gpu *gpu;
 	struct devlink *devlink;
 	struct devlink_health_reporter *reporters[TSL_HEALTH_KINDS];
-	struct work_struct work;
-	spinlock_t lock; /* of the next two */
+	struct delayed_work work;
+	spinlock_t lock; /* of the next three */
 	bool listening;
+	unsigned long next; /* jiffies; no report before */
 	struct tsl_health_event events[TSL_HEALTH_KINDS];
 };
 
@@ -92,9 +93,11 @@ struct ts_host_gpu {
 	struct tsl_type types[TS_TYPE_COUNT];
 	struct mdev_type *type_list[TS_TYPE_COUNT];
 
-	struct mutex vgpus_lock; /* of the next two */
+	struct mutex vgpus_lock; /* of the next three; lost is set to false under it */
 	struct list_head vgpus;
 	unsigned int n_vgpus;
+	/* Between reset_prepare and reset_done, when nobody else may start the device over. */
+	bool resetting;
 
 	struct dentry *debugfs;
 };
@@ -223,8 +226,8 @@ void tsl_log_policies(struct device *dev, const char *wrong);
 /* pci.c */
 extern struct pci_driver tsl_pci_driver;
 /*
- * Starts the device over, whatever it went through. -EBUSY: vGPUs exist. -EIO: no TS104 answers, or
- * the machine sleeps. Process.
+ * Starts the device over, whatever it went through. -EBUSY: vGPUs exist, or it is being reset. -EIO:
+ * it does not answer as a TS104 does, or the machine sleeps. Process.
  */
 int tsl_recover(struct ts_host_gpu *gpu);
 
@@ -283,6 +286,8 @@ void tsl_health_event(struct ts_host_gpu *gpu, enum tsl_health_kind kind, const 
 /* While the machine sleeps nothing is reported, and no recovery meets a core that goes. Process. */
 void tsl_health_pause(struct ts_host_gpu *gpu);
 void tsl_health_resume(struct ts_host_gpu *gpu);
+/* The device was started over without devlink. Process, with the device's lock. */
+void tsl_health_is_good(struct ts_host_gpu *gpu);
 /* Process. -ENOMEM. */
 int tsl_devlink_add(struct ts_host_gpu *gpu);
 void tsl_devlink_remove(struct ts_host_gpu *gpu);
@@ -301,6 +306,10 @@ static inline void tsl_health_pause(struct ts_host_gpu *gpu)
 }
 
 static inline void tsl_health_resume(struct ts_host_gpu *gpu)
+{
+}
+
+static inline void tsl_health_is_good(struct ts_host_gpu *gpu)
 {
 }
 

@@ -17,6 +17,8 @@ from tap import expect, expect_equal, patience, run, test, wait_for
 TYPE = "turnstile-ts104_v4"
 # devlink is part of Debian's kernels, not of the small debug kernel.
 WITH_DEVLINK = ("6.1", "6.12")
+# In 6.1 its dumps are not safe against a driver that leaves.
+WITH_DEVLINKS_DUMPS = ("6.12",)
 
 
 def debugfs(name, uuid=""):
@@ -145,11 +147,11 @@ def openable(paths, mode):
         "    try:\n"
         f"        os.open(path, {flags})\n"
         "        print(path)\n"
-        "    except OSError:\n"
+        "    except PermissionError:\n"
         "        pass\n"
     )
     done = as_nobody([sys.executable, "-c", program, *map(str, paths)])
-    expect_equal(done.returncode, 0)
+    expect_equal((done.returncode, done.stderr), (0, ""))
     return done.stdout.splitlines()
 
 
@@ -175,7 +177,8 @@ def user_without_rights_changes_nothing_and_sees_settings_but_no_dumps():
         expect_equal(openable(shown, "r"), [str(path) for path in shown])
         dumps = files_in(pathlib.Path("/sys/kernel/debug/turnstile"))
         expect(len(dumps) >= 8, str(dumps))
-        expect_equal(openable(dumps, "r"), [])
+        # Of the files: Debian's kernel closes the whole of debugfs as well.
+        expect_equal([str(path) for path in dumps if path.stat().st_mode & 0o077], [])
 
 
 @test("driver", kernels=WITH_DEVLINK)
@@ -208,7 +211,7 @@ def gpu_that_is_reset_with_a_vgpu_is_recovered_by_devlink_when_that_is_gone():
     with made() as (uuid,):
         computes(uuid)
         reset_gpu()
-        wait_for(lambda: vgpu.health("hardware")["state"] == "error", 10, "devlink knows of no error")
+        wait_for(lambda: vgpu.health("hardware")["state"] == "error", 10, "no error")
         expect_equal(vgpu.available(TYPE), 0)
         try:
             vgpu.create(TYPE)
@@ -219,7 +222,7 @@ def gpu_that_is_reset_with_a_vgpu_is_recovered_by_devlink_when_that_is_gone():
         expect("vGPUs exist: remove them first" in text, text)
         found = json.loads(run(f"devlink -j health diagnose {vgpu.devlink_name()} reporter hardware"))
         expect_equal((found["lost"], found["vgpus"]), (True, 1))
-        expect_equal(found["last"], "reset from outside while vGPUs exist")
+        expect_equal(found["last"], "reset from outside and not started over")
     run(f"devlink health recover {vgpu.devlink_name()} reporter hardware")
     after = vgpu.health("hardware")
     expect_equal(after["state"], "healthy")
@@ -230,13 +233,23 @@ def gpu_that_is_reset_with_a_vgpu_is_recovered_by_devlink_when_that_is_gone():
 
 
 @test("driver", kernels=WITH_DEVLINK)
+def gpu_that_is_reset_again_without_vgpus_is_healthy_at_once():
+    with made():
+        reset_gpu()
+        wait_for(lambda: vgpu.health("hardware")["state"] == "error", 10, "no error")
+    reset_gpu()
+    expect_equal(vgpu.health("hardware")["state"], "healthy")
+    expect_equal(vgpu.available(TYPE), 4)
+
+
+@test("driver", kernels=WITH_DEVLINK)
 def devlink_tells_what_the_device_is():
     found = json.loads(run(f"devlink -j dev info {vgpu.devlink_name()}"))["info"][vgpu.devlink_name()]
     expect_equal(found["driver"], "turnstile")
     expect_equal(found["versions"]["fixed"]["asic.id"], "TS104")
 
 
-@test("driver", kernels=WITH_DEVLINK)
+@test("driver", kernels=WITH_DEVLINKS_DUMPS)
 def devlinks_dump_has_the_runlists_of_who_computes():
     with made() as (uuid,), computing(uuid):
         function = (vgpu.vgpu_dir(uuid) / "function").read_text().strip()

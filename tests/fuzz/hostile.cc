@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
+#include <vector>
 
 #include "ts104/regs.h"
 
@@ -43,6 +45,13 @@ void CheckLine(const std::string& line) {
   static const char* const kNever[] = {"PFIFO reports", "did not finish", "was not fetched",
                                        "for no channel of a vGPU"};
   for (const char* text : kNever) FUZZ_CHECK(line.find(text) == std::string::npos, line);
+}
+
+// The number behind `name` in a line of a dump.
+uint64_t Field(const std::string& line, const char* name) {
+  const size_t at = line.find(name);
+  FUZZ_CHECK(at != std::string::npos, line + " has no " + name);
+  return std::strtoull(line.c_str() + at + std::strlen(name), nullptr, 0);
 }
 
 }  // namespace
@@ -157,8 +166,43 @@ void Hostile::Finish() {
   FUZZ_CHECK(machine_.Counters().memory_bytes == left, "another close leaves another amount");
 }
 
+void CheckDumps(Hostile& hostile) {
+  constexpr size_t kMaxLines = 4096;
+  rig::VgpuMachine& machine = hostile.machine();
+  const auto dump = [&](ts_vgpu_dump_kind kind) {
+    ts_host_dump reader;
+    ts_vgpu_dump(machine.core(), kind, &reader);
+    FUZZ_CHECK(reader.lines.size() <= kMaxLines + 1, "too many lines");
+    return reader.lines;
+  };
+  const std::vector<std::string> pins = dump(TS_VGPU_DUMP_PINS);
+  uint64_t pages = 0;
+  for (const std::string& line : pins) pages += Field(line, "pages=");
+  FUZZ_CHECK(pages == machine.host().pinned.size() || pins.size() > kMaxLines,
+             std::to_string(pages) + " pages shown");
+  const uint64_t vram = static_cast<uint64_t>(machine.vram() - hostile.gpu().vram());
+  for (const std::string& line : dump(TS_VGPU_DUMP_SHADOW)) {
+    if (line.find(" va=") == std::string::npos) continue;
+    const uint64_t length = Field(line, " pages=") * Field(line, "page_bytes=");
+    if (line.find(" to=vid:") != std::string::npos) {
+      const uint64_t at = Field(line, " to=vid:");
+      FUZZ_CHECK(at >= vram && at + length <= vram + machine.vram_bytes(), line);
+    } else if (line.find(" to=sys:") != std::string::npos) {
+      const uint64_t at = Field(line, " to=sys:");
+      for (uint64_t page = 0; page < length; page += TS_PAGE_SIZE) {
+        FUZZ_CHECK(machine.host().IsPinnedDma(at + page), line);
+      }
+    }
+  }
+  dump(TS_VGPU_DUMP_CHANNELS);
+  ts_host_dump runlists;
+  ts_gpu_dump_runlists(hostile.gpu().core, &runlists);
+  FUZZ_CHECK(runlists.lines.size() <= kMaxLines, "too many lines");
+}
+
 void Drive(Hostile& hostile, Input& input, void (*step)(Hostile&, Input&)) {
   while (!input.empty()) step(hostile, input);
+  CheckDumps(hostile);
   hostile.Advance(200'000);
   hostile.Finish();
 }

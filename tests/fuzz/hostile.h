@@ -74,6 +74,9 @@ class Hostile {
 
 // Checks after every step that no access of the device was foreign.
 void CheckDevice(rig::ModelGpu& gpu);
+// What the driver tells of the vGPU, whatever state it is in: all that is pinned, and nothing in
+// the shadow but its partition and pinned pages.
+void CheckDumps(Hostile& hostile);
 
 // One step of each kind of mischief. A step reads a few bytes of the input.
 void StepCsr(Hostile& hostile, Input& input);
@@ -83,7 +86,7 @@ void StepPushBuffer(Hostile& hostile, Input& input);
 void StepProgram(Hostile& hostile, Input& input);
 void StepVfio(Hostile& hostile, Input& input);
 
-// Steps until the input is used up, then Finish.
+// Steps until the input is used up, then CheckDumps and Finish.
 void Drive(Hostile& hostile, Input& input, void (*step)(Hostile&, Input&));
 
 }  // namespace fuzz

@@ -97,6 +97,7 @@ void FuzzRig(Input& input) {
     if (++steps % 16 == 0) sane.Work();
   }
   sane.Work();
+  CheckDumps(hostile);
   hostile.Finish();
   sane.Work();
   sane.CheckUntouched();

@@ -18,6 +18,7 @@ using Lines = std::vector<std::string>;
 
 constexpr uint32_t kRunlist = 1;
 constexpr uint64_t kSystemPage = 5 << 12;
+constexpr uint32_t kLongList = 0x100000;
 
 class DumpTest : public testing::Test {
  protected:
@@ -108,11 +109,49 @@ TEST_F(DumpTest, RunlistsShowTheListsOfEveryGuest) {
   RawGuest neighbour(other_);
   neighbour.StartChannel(0, 2);
   const Lines lines = Runlists();
-  EXPECT_TRUE(Has(lines,
-                  "runlist=1 function=2 tsg=3 physical=1027 timeslice_ns=1048576 channels=1 "
-                  "disabled=0 pending=0"));
+  EXPECT_TRUE(
+      Has(lines, "runlist=1 function=2 tsg=3 physical=1027 timeslice_ns=1048576 channels=1"));
+  EXPECT_TRUE(Has(lines, "runlist=1 function=2 tsgs=1 channels=1 disabled=0 pending=0"));
   EXPECT_TRUE(Has(lines, "runlist=1 function=2 tsg=3 channel=3"));
   EXPECT_TRUE(Has(lines, "runlist=2 function=1 tsg=0 channel=0"));
+}
+
+TEST_F(DumpTest, LongListOfOneGuestLeavesRoomForTheOthers) {
+  RawGuest neighbour(other_);  // function 1, whose lines come first
+  constexpr uint32_t kTsgs = 1024;
+  for (uint32_t runlist = 0; runlist < 3; ++runlist) {
+    for (uint32_t i = 0; i < kTsgs; ++i) {
+      const uint64_t entry = kLongList + runlist * 0x8000 + i * 32;
+      neighbour.SetVram64(entry, 0x80030001 | uint64_t{1} << 32);
+      neighbour.SetVram64(entry + 8, i);
+      neighbour.SetVram64(entry + 16, 0);
+      neighbour.SetVram64(entry + 24, i);
+    }
+    neighbour.Write(NV_PFIFO_RUNLIST_BASE_LO(runlist), kLongList + runlist * 0x8000);
+    neighbour.Write(NV_PFIFO_RUNLIST_SUBMIT(runlist), kTsgs * 2);
+  }
+  machine_.Advance(1'000'000);
+  const Lines lines = Runlists();
+  EXPECT_LE(lines.size(), 4096u);
+  EXPECT_TRUE(Has(lines, "runlist=2 function=1 tsgs=1024 channels=1024 disabled=0 pending=0"));
+  EXPECT_TRUE(Has(lines, "runlist=2 function=1 truncated=1"));
+  EXPECT_TRUE(Has(lines, "runlist=1 function=2 tsg=3 channel=3"));
+}
+
+TEST_F(DumpTest, EntriesThatFaultAreOneLine) {
+  for (uint64_t page = 0; page < 8; ++page) guest_.SetPte(page * 4096, 0x3);  // PEER
+  guest_.Invalidate();
+  const Lines mappings = Mappings();
+  ASSERT_EQ(mappings.size(), 3u);
+  EXPECT_EQ(mappings[0],
+            "va=0x0 pages=8 page_bytes=4096 to=fault kind=0x0 read_only=0 privilege=0 volatile=0 "
+            "atomic_disable=0");
+}
+
+TEST_F(DumpTest, AliasesOfOnePageAreLinesOfTheirOwn) {
+  for (uint64_t page = 0; page < 2; ++page) guest_.MapVram(page * 4096, RawGuest::kData);
+  guest_.Invalidate();
+  EXPECT_EQ(Mappings().size(), 4u);
 }
 
 TEST_F(DumpTest, VgpuThatIsClosedShowsNothing) {

@@ -83,20 +83,33 @@ TEST(RecoverTest, SettingsStay) {
   EXPECT_EQ(ts_gpu_get_sched_param(gpu.core, TS_SCHED_CTXSW_TIMEOUT_MS), 250u);
 }
 
+class SilentDevice : public testing::Test {
+ protected:
+  SilentDevice() {
+    host_.registers[NV_TS104_ID] = 0x34305354;
+    host_.registers[NV_TS104_VRAM_SIZE] = 64;
+    host_.registers[NV_TS104_NUM_CHIDS] = 4096;
+    const ts_gpu_params params = {64u << 20, nullptr, 0};
+    EXPECT_EQ(ts_gpu_create(&host_, &params, &host_.core), 0);
+    host_.writes.clear();
+  }
+  ~SilentDevice() override { ts_gpu_destroy(host_.core); }
+
+  ts_host_gpu host_;
+};
+
 // What a device reads that was pulled out.
-TEST(RecoverTest, DeviceThatDoesNotAnswerIsLeftAlone) {
-  ts_host_gpu host;
-  host.registers[NV_TS104_ID] = 0x34305354;
-  host.registers[NV_TS104_VRAM_SIZE] = 64;
-  host.registers[NV_TS104_NUM_CHIDS] = 4096;
-  const ts_gpu_params params = {64u << 20, nullptr, 0};
-  ASSERT_EQ(ts_gpu_create(&host, &params, &host.core), 0);
-  host.registers[NV_TS104_ID] = 0xffffffff;
-  host.writes.clear();
-  EXPECT_EQ(ts_gpu_recover(host.core), -ENOENT);
-  EXPECT_TRUE(host.writes.empty());
-  EXPECT_TRUE(host.Logged("register ID is 0xffffffff, that of a TS104 is 0x34305354"));
-  ts_gpu_destroy(host.core);
+TEST_F(SilentDevice, IsLeftAlone) {
+  host_.registers[NV_TS104_ID] = 0xffffffff;
+  EXPECT_EQ(ts_gpu_recover(host_.core), -ENOENT);
+  EXPECT_TRUE(host_.writes.empty());
+  EXPECT_TRUE(host_.Logged("register ID is 0xffffffff, that of a TS104 is 0x34305354"));
+}
+
+TEST_F(SilentDevice, WhoseMmuDoesNotEndIsLeftAlone) {
+  host_.registers[NV_PFB_PRI_MMU_INVALIDATE] = 1u << 31;  // TRIGGER
+  EXPECT_EQ(ts_gpu_recover(host_.core), -ETIMEDOUT);
+  EXPECT_TRUE(host_.writes.empty());
 }
 
 }  // namespace
