@@ -12,8 +12,8 @@ _REPO = _HERE.parents[1]
 
 # Python that runs inside L1.
 _L1_PYTHON = (
-    "l1/l2.py", "l1/vgpu.py", "l1/demo.py", "l1/bench.py", "l1/bench_share.py", "cpio.py",
-    "dmesg.py",
+    "l1/l2.py", "l1/vgpu.py", "l1/demo.py", "l1/bench.py", "l1/bench_share.py",
+    "l1/bench_tracing.py", "cpio.py", "dmesg.py",
 )  # fmt: skip
 
 # The address is the one in libvirt_xml's files.

@@ -5,6 +5,7 @@
   native  bare, passed-through and virtual GPU in one run of L1
   pin     pages pinned per second in L1, batched and not
   share   shares under every policy: the rig's figures, two guests in L1, the time of a decision
+  tracing the driver's tracepoints, off and on, against a driver that has none
 """
 
 import json
@@ -17,13 +18,14 @@ import time
 import accel
 import artifacts
 import bench_share
+import bench_tracing
 import build
 import cache as cache_module
 import host
 import setup
 from errors import LabError
 
-ORDER = ("micro", "native", "pin", "share")
+ORDER = ("micro", "native", "pin", "share", "tracing")
 
 
 def run(names, json_path):
@@ -47,6 +49,10 @@ def run(names, json_path):
             share_status, results = bench_share.run(lab, cache, builder)
             report.update(results)
             status = status or share_status
+        if "tracing" in names:
+            tracing_status, results = bench_tracing.run(lab, cache, builder)
+            report.update(results)
+            status = status or tracing_status
     text = json.dumps(report, indent=2) + "\n"
     if json_path:
         pathlib.Path(json_path).write_text(text, encoding="utf-8")
@@ -95,8 +101,11 @@ def _micro(builder):
     return results
 
 
-def in_l1(lab, cache, builder, names, devices, seconds=5, timeout=900):
-    """Runs l1/bench.py with the benchmarks `names`; returns (status, its report)."""
+def in_l1(lab, cache, builder, names, devices, seconds=5, timeout=900, put=None):
+    """Runs l1/bench.py with the benchmarks `names`; returns (status, its report).
+
+    `put`: {path in L1: source} of what they need besides the product.
+    """
     product = builder.parts(build.PARTS, ["6.12"])
     with tempfile.TemporaryDirectory() as directory:
         out = pathlib.Path(directory) / "bench.json"
@@ -105,7 +114,7 @@ def in_l1(lab, cache, builder, names, devices, seconds=5, timeout=900):
             f"--seconds {seconds} --out /lab/out/bench.json {' '.join(names)}",
             bare=True,
             timeout=timeout,
-            put=artifacts.files(lab, product, "6.12"),
+            put={**artifacts.files(lab, product, "6.12"), **(put or {})},
             get={"/lab/out/bench.json": out},
             plugin=product.plugin,
             devices=devices,

@@ -254,6 +254,18 @@ class Builder:
         argv = ["meson", "test", "-C", inside, "--no-rebuild", "-t", "5"]
         return self.in_toolbox([*argv, *(test["name"] for test in tests)], log, env=env)
 
+    def driver_variant(self, name, flags, series="6.12"):
+        """Builds turnstile.ko with these compiler's `flags`; returns it, without debug sections.
+
+        For comparisons: it is not part of the product and nothing installs it.
+        """
+        with self.busy():
+            variable = f"KCFLAGS={flags}"  # Kbuild's own; cxx.mk takes it over for C++
+            (module,) = self._kbuild("mdev_driver", series, f"{series}-{name}", variable)
+            target = self._top / "out" / f"turnstile-{name}.ko"
+            self._stripped(module, target)
+        return target
+
     # The parts.
 
     def _programs(self):
@@ -315,15 +327,24 @@ class Builder:
 
     def _module(self, folder, series):
         """Builds the module in `folder` for one kernel."""
-        # Kbuild writes beside the sources, so each kernel gets a copy of its own.
-        tree = self._top / "out" / f"ko-{series}"
+        modules = self._kbuild(folder, series, series)
+        cache_module.remove_tree(Product(self._top).host(series))  # holds the module of before
+        target = self._top / "product/modules" / series
+        target.mkdir(parents=True, exist_ok=True)
+        for module in modules:
+            self._stripped(module, target / module.name)
+
+    def _kbuild(self, folder, series, name, *variables):
+        """Runs Kbuild on `folder` with these make `variables` besides; returns the .ko files."""
+        # Kbuild writes beside the sources, so each kernel gets a copy of its own: `name`.
+        tree = self._top / "out" / f"ko-{name}"
         wanted = [n for n in self._names if n.split("/")[0] in ("common", "tools", folder)]
         _sync(self._top / "src", tree, wanted, prune=("common", "tools", folder))
-        inside = f"/turnstile/out/ko-{series}/{folder}"
-        log = f"{folder}-{series}"
+        inside = f"/turnstile/out/ko-{name}/{folder}"
+        log = f"{folder}-{name}"
         text = self.must(
             ["make", "-C", self._lab.headers(series), f"M={inside}", f"-j{os.cpu_count()}",
-             "TURNSTILE_WERROR=1", "modules"],
+             "TURNSTILE_WERROR=1", *variables, "modules"],
             log,
         )  # fmt: skip
         complaints = [
@@ -331,13 +352,13 @@ class Builder:
         ]
         if complaints:
             raise LabError(f"{log}: objtool or modpost complain:\n" + "\n".join(complaints))
-        cache_module.remove_tree(Product(self._top).host(series))  # holds the module of before
-        target = self._top / "product/modules" / series
-        target.mkdir(parents=True, exist_ok=True)
-        for module in (tree / folder).glob("*.ko"):
-            shutil.copy2(module, target / module.name)
-            product = f"/turnstile/product/modules/{series}/{module.name}"
-            self.must(["strip", "--strip-debug", product], f"strip-{module.stem}")
+        return list((tree / folder).glob("*.ko"))
+
+    def _stripped(self, module, target):
+        """Copies `module` to `target`, both in this build, without its debug sections."""
+        shutil.copy2(module, target)
+        inside = f"/turnstile/{target.relative_to(self._top)}"
+        self.must(["strip", "--strip-debug", inside], f"strip-{module.stem}")
 
     def _host(self, series):
         """As `meson install`, `make modules_install` and `systemctl enable` would leave it."""

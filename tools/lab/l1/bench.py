@@ -5,9 +5,11 @@
   native  the same programs on the bare GPU, on the GPU passed through to a guest, and on a vGPU
   pin     guest pages pinned and translated per second, in batches and one page per call
   share   two guests ordered 2:1 under every policy
+  tracing a driver without tracepoints, and ours with them off and on
 """
 
 import argparse
+import contextlib
 import json
 import pathlib
 import subprocess
@@ -17,6 +19,7 @@ import time
 sys.path.insert(0, "/opt/turnstile/lab")
 
 import bench_share
+import bench_tracing
 import l2
 import vgpu
 
@@ -148,17 +151,38 @@ def share(seconds):
     return points
 
 
+@contextlib.contextmanager
+def _vgpu_of(module):
+    """Loads `module`, a turnstile.ko, and gives the UUID of a vGPU of it."""
+    address = gpu_address()
+    set_driver(address, "")
+    _load(module)
+    set_driver(address, "turnstile")
+    # The smallest, whose VRAM is soon cleared: that is done behind a reset, on the same CPU.
+    uuid = vgpu.create("turnstile-ts104_v16")
+    yield uuid
+    vgpu.remove(uuid)
+    _shell("rmmod turnstile")
+
+
+def tracing(seconds):
+    """What tracepoints cost per operation, off and on."""
+    return bench_tracing.measure(
+        seconds, _vgpu_of, _shell, lambda text: print(f"bench: tracing: {text}", flush=True)
+    )
+
+
 def main():
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("names", nargs="+", choices=["native", "pin", "share"])
+    parser.add_argument("names", nargs="+", choices=["native", "pin", "share", "tracing"])
     arguments = parser.parse_args()
     results = {}
     for name in arguments.names:
         print(f"bench: {name}", flush=True)
-        bench = {"native": native, "pin": pin, "share": share}[name]
+        bench = {"native": native, "pin": pin, "share": share, "tracing": tracing}[name]
         results[name] = bench(arguments.seconds)
     arguments.out.write_text(json.dumps(results, indent=2) + "\n")
     return 0
