@@ -21,14 +21,6 @@ WITH_DEVLINK = ("6.1", "6.12")
 WITH_DEVLINKS_DUMPS = ("6.12",)
 
 
-def debugfs(name, uuid=""):
-    """A dump as a list of {name: value}."""
-    path = pathlib.Path("/sys/kernel/debug/turnstile") / vgpu.gpu_address() / uuid / name
-    return [
-        dict(word.split("=", 1) for word in line.split()) for line in path.read_text().splitlines()
-    ]
-
-
 @contextlib.contextmanager
 def made(count=1):
     """UUIDs of `count` vGPUs while the body runs."""
@@ -87,19 +79,19 @@ def covered(address, length, ranges):
 def dumps_show_channels_lists_tables_and_pins_of_who_computes():
     with made(2) as (uuid, idle), computing(uuid):
         function = (vgpu.vgpu_dir(uuid) / "function").read_text().strip()
-        head, *channels = debugfs("channels", uuid)
+        head, *channels = vgpu.dump("channels", uuid)
         expect_equal(head["function"], function)
         on = [line for line in channels if line["bound"] == line["enabled"] == "1"]
         expect(on, f"no channel is bound and enabled: {channels}")
         expect_equal({line["holds"] for line in on}, {"none"})
-        lists = [line for line in debugfs("runlists") if line.get("function") == function]
+        lists = [line for line in vgpu.dump("runlists") if line.get("function") == function]
         listed = {line["channel"] for line in lists if "channel" in line}
         expect({line["channel"] for line in on} <= listed, f"{on} are not in {lists}")
-        pinned = sum(int(line["pages"]) for line in debugfs("pins", uuid))
+        pinned = sum(int(line["pages"]) for line in vgpu.dump("pins", uuid))
         expect_equal(pinned, vgpu.counters(uuid)["pages_pinned"])
         expect(pinned > 0, "nothing is pinned")
-        expect_equal(debugfs("pins", idle), [])
-        expect_equal(len(debugfs("channels", idle)), 1)
+        expect_equal(vgpu.dump("pins", idle), [])
+        expect_equal(len(vgpu.dump("channels", idle)), 1)
 
 
 @test("driver")
@@ -113,10 +105,10 @@ def device_finds_nothing_in_the_shadow_but_its_partition_and_pinned_pages():
         seen = set()
         for index, uuid in enumerate((first, second)):
             pins = [
-                (int(line["dma"], 16), 4096 * int(line["pages"])) for line in debugfs("pins", uuid)
+                (int(line["dma"], 16), 4096 * int(line["pages"])) for line in vgpu.dump("pins", uuid)
             ]
             places = {"sys": pins, "vid": [(index * quarter, quarter)]}
-            for line in debugfs("shadow", uuid):
+            for line in vgpu.dump("shadow", uuid):
                 if "va" not in line:
                     continue
                 kind, _, address = line["to"].partition(":")

@@ -51,11 +51,16 @@ def remove(uuid):
     _write(_DEVICES / uuid / "remove", "1")
 
 
+def dump(name, uuid=""):
+    """A file of the driver in debugfs, of the GPU or of a vGPU: {name: text} of each line."""
+    path = pathlib.Path("/sys/kernel/debug/turnstile") / gpu_address() / uuid / name
+    lines = path.read_text().splitlines()
+    return [dict(word.split("=", 1) for word in line.split()) for line in lines]
+
+
 def counters(uuid):
     """All figures of a vGPU as {name: value}."""
-    path = pathlib.Path("/sys/kernel/debug/turnstile") / gpu_address() / uuid / "counters"
-    pairs = (line.split("=") for line in path.read_text().splitlines())
-    return {name: int(value) for name, value in pairs}
+    return {name: int(text) for line in dump("counters", uuid) for name, text in line.items()}
 
 
 def devlink_name():
@@ -72,12 +77,7 @@ def health(reporter):
 
 def sched(uuid):
     """What the scheduler accounted for a vGPU: for each runlist {name: value}, as debugfs has it."""
-    path = pathlib.Path("/sys/kernel/debug/turnstile") / gpu_address() / uuid / "sched"
-    accounts = []
-    for line in path.read_text().splitlines():
-        pairs = (word.split("=") for word in line.split())
-        accounts.append({name: int(value) for name, value in pairs})
-    return accounts
+    return [{name: int(text) for name, text in line.items()} for line in dump("sched", uuid)]
 
 
 class Tenant:
